@@ -6,7 +6,6 @@ dispatcher. ``counts.jsonl`` does not depend on the machine.
 
 from __future__ import annotations
 
-import argparse
 import re
 import sys
 from collections.abc import Iterable, Sequence
@@ -36,51 +35,42 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--kernel", metavar="NAMES", help="such as online,fused; default: all")
     parser.add_argument("--shapes", metavar="MxN,...", default=SHAPES, help="default: %(default)s")
     parser.add_argument("--dtypes", metavar="NAMES", default=COUNTED_DTYPES, help="%(default)s")
-    parser.add_argument("--config-dir", type=Path, metavar="DIR", help="further configurations")
-    parser.add_argument("--verbose", action="store_true", help="show the traceback of an error")
     options = parser.parse_args(arguments)
-    return command(lambda: run(options), options.verbose)
+    return command(lambda: run(**vars(options)))
 
 
-def run(options: argparse.Namespace) -> None:
+def run(out: Path, kernel: str | None, shapes: str, dtypes: str) -> None:
     """Writes the counts of all kernels asked for, and prints how each compares with its model.
 
     Raises:
         UserError: naming the option at fault; no record has been written.
     """
-    dtypes = options.dtypes.split(",")
-    for name in dtypes:
-        if name not in ITEM_BYTES:
-            raise UserError(f"--dtypes {name!r} is unknown; use one of {', '.join(ITEM_BYTES)}")
-    if not re.fullmatch(rf"{SHAPE}(,{SHAPE})*", options.shapes):
-        raise UserError(f"--shapes {options.shapes}; write rows x columns, as in {SHAPES}")
-    shapes = [(int(m), int(n)) for m, n in re.findall(SHAPE, options.shapes)]
-    folders = [CONF, *([options.config_dir.resolve()] if options.config_dir else [])]
-    paths = {path.stem: path for folder in folders for path in sorted(folder.glob("kernel/*.yaml"))}
+    paths = {path.stem: path for path in sorted((CONF / "kernel").glob("*.yaml"))}
     del paths[OUTSIDE]  # whatever file it is asked for
-    names = options.kernel.split(",") if options.kernel else sorted(paths)
-    for name in names:
-        if name not in paths:
-            known = ", ".join(sorted(paths))
-            raise UserError(f"kernel {name!r} is unknown; there are {known}")
+    names, types = kernel.split(",") if kernel else [*paths], dtypes.split(",")
+    for option, asked, known in (("kernel", names, paths), ("dtypes", types, ITEM_BYTES)):
+        for name in asked:
+            if name not in known:
+                raise UserError(f"--{option} {name!r} is unknown; there are {', '.join(known)}")
+    if not re.fullmatch(rf"{SHAPE}(,{SHAPE})*", shapes):
+        raise UserError(f"--shapes {shapes}; write rows x columns, as in {SHAPES}")
+    sizes = [(int(m), int(n)) for m, n in re.findall(SHAPE, shapes)]
     counts: list[Count] = []
-    worker = Worker("cpu", 0, options.out / "worker.log")
+    worker = Worker("cpu", 0, out / "worker.log")
     try:
         for name in names:
             config = yaml.safe_load(paths[name].read_text("utf-8"))
             config = {key: value for key, value in config.items() if key not in ABOUT}
-            mine = counts_of(worker, name, config, shapes, dtypes)
+            mine = counts_of(worker, name, config, sizes, types)
             counts += mine
-            verdicts = [
-                count.difference or (count.reason if count.method == "none" else "as modelled")
-                for count in mine
-            ]
-            print(f"{name:<12} {'; '.join(dict.fromkeys(filter(None, verdicts)))}", flush=True)
+            verdicts = (c.difference or (c.reason if c.method == "none" else None) for c in mine)
+            text = "; ".join(dict.fromkeys(filter(None, verdicts))) or "as modelled"
+            print(f"{name:<12} {text}", flush=True)
     finally:
         worker.stop()
     worker.log.unlink(missing_ok=True)  # it describes failures, and there was none
-    write_records(options.out / COUNTS, counts)
-    print(options.out / COUNTS)
+    write_records(out / COUNTS, counts)
+    print(out / COUNTS)
 
 
 def counts_of(

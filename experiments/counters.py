@@ -1,40 +1,69 @@
-"""The command line: ``python -m experiments.counters experiment=counters out=DIR``.
+"""``python -m experiments.counters experiment=counters out=DIR``: what hardware counters saw.
 
 It takes the arguments of ``experiments.run``, calls every point once under Nsight Compute, and
 writes the sums over the counters of its launches into ``counters.jsonl`` below ``out``, in place of
-its records of the same kernels, shapes and cards. ``ncu.csv`` beside it is ncu's own table.
-ncu runs all points once for each of its passes, and their output comes as often. A kernel of which
-it can make no table, because another pass launches others, has to be left out of ``kernel=``.
+its records of the same kernels, shapes and cards. ``ncu.csv`` beside it is ncu's own table. For any
+other metric run ncu itself over ``python -m experiments.profile``.
+
+ncu runs the whole command once for each of its passes (application replay) and touches no cache: a
+launch finds in L2 what the launches before it in the same call left there, as in a program. The
+worker empties L2 before the call. Replaying each kernel by itself would restore the memory that it
+writes, and with it change the caches. All passes have to launch the same kernels, or ncu makes no
+table: `VARIABLES` has compilers keep the choice of the first, and a kernel of which there is none
+all the same has to be left out of ``kernel=``.
 """
 
 from __future__ import annotations
 
+import io
+import os
+import re
+import shutil
+import subprocess
 import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+import pandas as pd
+
+from experiments import child
 from experiments.data.records import COUNTERS, Counters, Record, read_records, write_records
 from experiments.errors import UserError, command
-from experiments.profile.ncu import find_ncu, read_launches, remarks, run_ncu, summed, version
-from experiments.profile.profiling import LIST, Profiled
+from experiments.profile import LIST, Profiled
 
+METRICS = {  # by the field of a record
+    "kernel_us": "gpu__time_duration.sum",
+    "dram_read_bytes": "dram__bytes_read.sum",
+    "dram_write_bytes": "dram__bytes_write.sum",
+    "l2_to_sm_bytes": "l1tex__m_xbar2l1tex_read_bytes.sum",
+}
+SCALE = {"ns": 1e-3, "nsecond": 1e-3, "byte": 1.0}  # ncu's base units to µs and bytes
+OPTIONS = (
+    *("--target-processes", "all"),  # the worker is a child of the command
+    *("--profile-from-start", "off"),
+    *("--replay-mode", "application"),
+    *("--clock-control", "none"),  # a virtual machine may not set clocks; bytes do not depend on it
+    *("--cache-control", "none"),  # the worker flushes L2 before each call
+    "--nvtx",
+    *("--csv", "--page", "raw", "--print-units", "base"),
+    *("--metrics", ",".join(METRICS.values())),
+)
+VARIABLES = {
+    "LC_ALL": "C.UTF-8",
+    "TORCHINDUCTOR_COMPILE_THREADS": "1",  # or ncu would have to follow each compiling process
+    # Inductor times a reduction's block and its half against each other in every process, and
+    # keeps the faster nowhere (https://github.com/pytorch/pytorch/issues/189121)
+    "TORCHINDUCTOR_DYNAMIC_SCALE_RBLOCK": "0",
+    "TRITON_CACHE_AUTOTUNING": "1",
+}
+RANGES = "Push/Pop_Range"
 CACHE_CONTROL = "none, L2 flushed before the call"  # older records: all, before each launch
-KINDS = ("recorded", "without kernels", "unsupported", "failed")
 SHARED = set(Record.model_fields) | {"gpu", "model_reads", "model_writes"}
 
 
-def main() -> None:
-    """Collects, and turns errors into one line and an exit status."""
-    arguments = sys.argv[1:]
-    if {"-h", "--help"} & set(arguments):
-        print(__doc__)
-        return
-    sys.exit(command(lambda: collect(arguments)))
-
-
 def collect(arguments: Sequence[str]) -> int:
-    """Profiles what the arguments ask for and records it.
+    """Profiles what the arguments of ``experiments.run`` ask for, and records it.
 
     Returns:
         0 when every supported point that launches kernels has a record, else another status.
@@ -42,49 +71,104 @@ def collect(arguments: Sequence[str]) -> int:
     Raises:
         UserError: ncu is missing, forbidden, or failed; nothing was recorded.
     """
-    ncu = find_ncu()
+    if shutil.which("ncu") is None:
+        raise UserError("ncu is not on PATH; install NVIDIA Nsight Compute (CUDA's toolkit has it)")
     given = [argument.partition("=")[2] for argument in arguments if argument.startswith("out=")]
     out = Path(given[-1] if given else "outputs/counters")
     out.mkdir(parents=True, exist_ok=True)
-    listed, log = out / LIST, out / "ncu.csv"
-    listed.unlink(missing_ok=True)  # of an earlier run
-    words = [sys.executable, "-m", "experiments.profile", *arguments, f"out={out}"]
-    status, text = run_ncu(ncu, words, log)
-    points = list(read_records(listed, Profiled)) if listed.exists() else []
-    launches, wrong = read_launches(text), remarks(text)
+    listed, log, path = out / LIST, out / "ncu.csv", out / COUNTERS
+    for file in (listed, log):  # of an earlier run
+        file.unlink(missing_ok=True)
+    asked = [sys.executable, "-m", "experiments.profile", *arguments, f"out={out}"]
+    variables = child.environment(os.environ) | VARIABLES
+    status = subprocess.run(["ncu", *OPTIONS, "--log-file", log, *asked], env=variables).returncode
+    text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
+    launches, wrong = read_launches(text), errors_in(text)
     if wrong and launches.empty:
         raise UserError(f"ncu: {wrong[0]} (see {log})")
-    if not points:
+    if not listed.exists():
         return status  # a dry run, or the command itself has printed what is wrong
-    records, statuses = [], Counter[str]()
-    release = version(ncu)
-    for point in points:
-        if point.status != "profiled":
-            statuses[point.status] += 1
-            continue
-        try:
-            mine = launches[launches["range"] == point.range]
-            if mine.empty:
-                raise UserError("ncu saw no kernel, as of a copy by the driver")
-            fields = summed(mine)
-        except UserError as error:
-            statuses["without kernels"] += 1
-            print(f"{point.range}: {error}; no record")
-            continue
-        statuses["recorded"] += 1
-        environment = {**point.environment, "ncu": release, "cache_control": CACHE_CONTROL}
-        shared = point.model_dump(include=SHARED)
-        records.append(Counters(**shared, environment=environment, **fields))
-    path = out / COUNTERS
     kept = list(read_records(path, Counters)) if path.exists() else []
-    points_of = {(r.gpu, r.kernel, r.rows, r.cols, r.dtype): r for r in [*kept, *records]}
-    write_records(path, points_of.values())
-    counted = ", ".join(f"{statuses[kind]} {kind}" for kind in KINDS)
-    print(f"{len(points)} points: {counted} -> {path}")
+    points = {(r.gpu, r.kernel, r.rows, r.cols, r.dtype): r for r in kept}
+    version = subprocess.run(["ncu", "--version"], capture_output=True, text=True, timeout=60)
+    release = re.search(r"Version (\d[\d.]*)", version.stdout)
+    about = {"ncu": release and release[1], "cache_control": CACHE_CONTROL}
+    statuses = Counter[str]()
+    for point in read_records(listed, Profiled):
+        mine = launches[launches["range"] == point.range][[*METRICS]]
+        word: str = point.status
+        if word == "ok" and (mine.empty or mine.isna().any(axis=None)):
+            word = "without kernels"
+            print(f"{point.range}: ncu saw no kernel, as of a copy by the driver; no record")
+        elif word == "ok":
+            word, sums = "recorded", {name: float(mine[name].sum()) for name in METRICS}
+            fields = point.model_dump(include=SHARED) | {
+                "launches": len(mine),
+                "environment": point.environment | about,
+                **{name: round(size) for name, size in sums.items()},
+                "kernel_us": sums["kernel_us"],
+            }
+            one = Counters.model_validate(fields)
+            points[one.gpu, one.kernel, one.rows, one.cols, one.dtype] = one
+        statuses[word] += 1
+    write_records(path, points.values())
+    words = [f"{count} {word}" for word, count in statuses.items()]
+    print(f"{statuses.total()} points: {', '.join(words)} -> {path}")
     for complaint in wrong:
         print(f"ncu: {complaint}", file=sys.stderr)
     return 1 if wrong or statuses["failed"] else 0
 
 
+def errors_in(text: str) -> list[str]:
+    """What ncu itself says is wrong, one line each.
+
+    Raises:
+        UserError: this user may not read the counters.
+    """
+    if "ERR_NVGPUCTRPERM" in text:
+        raise UserError(
+            "the driver keeps its counters from this user (ERR_NVGPUCTRPERM): run as root, or have "
+            "the nvidia module loaded with NVreg_RestrictProfilingToAdminUsers=0"
+        )
+    found = re.findall(r"^==ERROR==\s*(.+?)\s*$", text, re.M)
+    return [line for line in found if "application returned an error code" not in line]
+
+
+def read_launches(text: str) -> pd.DataFrame:
+    """The launches in ncu's table, in order.
+
+    The table is a header, a row of units, then a row per launch; ncu's remarks begin with ``==``.
+
+    Returns:
+        A column ``range``, the profiler range that a launch was in or NaN, and one for each of
+        `METRICS` in µs or bytes, NaN where a launch has no value.
+
+    Raises:
+        UserError: the table lacks its range column, or a metric has a unit unknown here.
+    """
+    lines = [line for line in text.splitlines() if line and not line.startswith("==")]
+    if not lines:
+        return pd.DataFrame(columns=["range", *METRICS])
+    table = pd.read_csv(io.StringIO("\n".join(lines)), dtype=str)
+    ranges = [column for column in map(str, table) if RANGES in column]
+    if not ranges:
+        raise UserError(f"ncu's table has no {RANGES} column; a newer ncu prints one")
+    units, table = table.iloc[0], table[1:].reindex(columns=[ranges[0], *METRICS.values()])
+    # 4711  "<default domain>:point 7 online 4096x1024 float32:none:none…"
+    names = table[ranges[0]].astype(str).str.extract(r'(point \d+ [^:"]*)')[0].str.strip()
+    found = pd.DataFrame({"range": names})
+    for name, metric in METRICS.items():
+        unit = units.get(metric)
+        if unit not in SCALE:
+            raise UserError(f"ncu gives {metric} in {unit!r}, a unit unknown here")
+        # 12,345.6, or 158 (0: 7; …) where instances follow, or n/a
+        cells = table[metric].astype(str).str.partition("(")[0].str.replace(",", "")
+        found[name] = pd.to_numeric(cells, errors="coerce") * SCALE[unit]
+    return found
+
+
 if __name__ == "__main__":
-    main()
+    if {"-h", "--help"} & {*sys.argv}:
+        print(__doc__)
+    else:
+        sys.exit(command(lambda: collect(sys.argv[1:])))

@@ -22,14 +22,13 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from types import FrameType
 from typing import Any, NamedTuple
 
 from experiments.child import ROOT
 from experiments.data.jobs import TrackerConfig
 from experiments.data.metrics import plausible
 from experiments.data.rows import Row, read_rows, rows_files
-from experiments.errors import SweepFailed, UserError, on_one_line
+from experiments.errors import SweepFailed, UserError, command, on_one_line
 from experiments.sweep.driver import run as run_sweep
 from experiments.sweep.jobs import Job, options_of
 from experiments.sweep.record import folder_lock, read_object, sweep_name, write_json
@@ -44,18 +43,28 @@ QUEUED = {"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "
 RUNNING = {"RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "RESIZING", "SIGNALING", "STAGE_OUT"}
 
 
+States = Mapping[str, str] | None  # by job, in Slurm's words; None where Slurm gives no answer
+
+
 class State(NamedTuple):
     """How a shard stands: one of ``WORDS``, and the reason if its job ended too early.
 
     Of its points, those whose last row has an expected status are done, the others failed.
     """
 
-    name: str
     word: str
     why: str
     points: int
     done: int
     failed: int
+
+    def is_due(self, options: Mapping[str, Any]) -> bool:
+        """Whether it is to be submitted: it has missing points, and Slurm has not got it."""
+        if self.word in ("queued", "running"):
+            return False
+        if options["only_failed"]:
+            return self.failed > 0
+        return bool(options["overwrite"]) or self.done + self.failed < self.points
 
 
 def run(composed: Iterable[Job], **given: Any) -> None:
@@ -67,41 +76,45 @@ def run(composed: Iterable[Job], **given: Any) -> None:
     """
     jobs = [*composed]
     shared = options_of(jobs)
-    tracker = TrackerConfig(**shared["tracker"])
+    tracker, out = TrackerConfig(**shared["tracker"]), Path(shared["out"])
+    dry_run, file = shared["dry_run"], out / "slurm" / "jobs.json"
     check_tracker(tracker)
     if any(job.config["gpu"]["card"] is not None for job in jobs):
         raise UserError(
             "gpu.card= pins a card of this host; Slurm assigns the cards (hydra.launcher.gres)"
         )
-    out = Path(shared["out"])
     if not (out / "slurm").exists() and rows_files(out):
         raise UserError(f"out={out} holds rows measured without Slurm; choose another")
     with folder_lock(out):
         executor = _executor(out, given)
         shards = divide(jobs, out, on_card=given.get("gres") is not None)
-        known = read_object(out / "slurm" / "jobs.json")
-        slurm = queue_states(known.values())
-        states = {shard: look(out, shard, mine, known, slurm) for shard, mine in shards.items()}
-        due = [shard for shard, state in states.items() if is_due(state, shared)]
-        for state in states.values():
-            print(f"{state.word:8} {state.done:>5}/{state.points}  {state.name}  {state.why}")
+        known = read_object(file)
+        queue = queue_states(known.values())
+        rows = {shard: rows_of(out / "shards" / shard, mine) for shard, mine in shards.items()}
+        states = {
+            shard: look(mine, [row for row, _ in rows[shard]], known.get(shard, ""), queue)
+            for shard, mine in shards.items()
+        }
+        due = [shard for shard, state in states.items() if state.is_due(shared)]
+        for shard, state in states.items():
+            name = " ".join(filter(None, shards[shard][0].shard))
+            print(f"{state.word:8} {state.done:>5}/{state.points}  {name}  {state.why}")
         words = Counter(state.word for state in states.values())
         print(f"{len(shards)} shards: " + ", ".join(f"{words[word]} {word}" for word in WORDS))
-        if shared["dry_run"] or due:
-            if due and not shared["dry_run"]:
+        if dry_run or due:
+            if due and not dry_run:
                 numbers = submit(executor, [shards[shard] for shard in due], sweep_name(out))
-                known |= dict(zip(due, numbers, strict=True))
-                write_json(out / "slurm" / "jobs.json", known)
-            done = "to submit" if shared["dry_run"] else "submitted; the same command looks again"
+                write_json(file, known | dict(zip(due, numbers, strict=True)))
+            done = "to submit" if dry_run else "submitted; the same command looks again"
             print(f"{len(due)} of {len(shards)} shards {done}")
             return
     if words["queued"] or words["running"]:
         return
-    rows = [one for shard, mine in shards.items() for one in rows_of(out, shard, mine)]
-    labels = {row.key: label for row, label in rows}
-    print_summary(plausible([row for row, _ in rows]), labels, out, "nothing to submit", [])
+    every = [one for found in rows.values() for one in found]
+    labels = {row.key: label for row, label in every}
+    print_summary(plausible([row for row, _ in every]), labels, out, "nothing to submit", [])
     if (tracker.backend, tracker.mode) == ("wandb", "online"):  # nodes wrote offline
-        upload(out)
+        print(upload(out))
     if words["failed"]:
         raise SweepFailed
 
@@ -132,44 +145,18 @@ def divide(jobs: Sequence[Job], out: Path, on_card: bool) -> dict[str, list[Job]
     return shards
 
 
-def is_due(state: State, shared: Mapping[str, Any]) -> bool:
-    """Whether a shard is to be submitted: it has missing points, and Slurm has not got it."""
-    if state.word in ("queued", "running"):
-        return False
-    if shared["only_failed"]:
-        return state.failed > 0
-    return bool(shared["overwrite"]) or state.done + state.failed < state.points
-
-
 def measure_shard(jobs: Sequence[Job], sweep: str) -> None:
     """Measures the missing points of a shard on its node; exits with its sweep's status."""
     # submitit would measure on after scancel, until it is killed, and ask to be started again
-    signal.signal(signal.SIGTERM, _leave)
-    signal.signal(signal.SIGUSR2, _leave)
+    for number in (signal.SIGTERM, signal.SIGUSR2):  # the latter when the time is nearly up
+        signal.signal(number, signal.default_int_handler)
     write_json(Path(jobs[0].config["out"]) / "sweep.json", {"sweep": sweep})
-    try:
-        run_sweep(jobs)
-    except SweepFailed:
-        sys.exit(1)
-    except UserError as error:
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(1)
-
-
-def _leave(number: int, frame: FrameType | None) -> None:
-    if number == signal.SIGUSR2:
-        raise UserError(
-            "its time was up (hydra.launcher.time), or others went first; the same command goes on"
-        )
-    raise SystemExit(128 + number)
+    if status := command(lambda: run_sweep(jobs)):
+        sys.exit(status)
 
 
 def _executor(out: Path, given: Mapping[str, Any]) -> Any:
-    """Submitit's executor, its files in ``out/slurm/log``.
-
-    Raises:
-        UserError: submitit or Slurm is not here, or there is no such option.
-    """
+    """Submitit's executor; a `UserError` if it or Slurm is not here, or has no such option."""
     try:
         import submitit
     except ImportError:
@@ -205,80 +192,51 @@ def _executor(out: Path, given: Mapping[str, Any]) -> Any:
 
 
 def submit(executor: Any, due: Sequence[Sequence[Job]], sweep: str) -> list[str]:
-    """Submits one array of jobs, and gives their numbers.
-
-    Raises:
-        UserError: Slurm refuses, in its own words.
-    """
+    """Submits one array of jobs, and gives their numbers; a refusal is a `UserError`."""
     stderr = io.StringIO()
     try:
         with contextlib.redirect_stderr(stderr):
-            made = executor.map_array(measure_shard, due, [sweep] * len(due)) if due else []
+            made = executor.map_array(measure_shard, due, [sweep] * len(due))
             return [job.job_id for job in made]
     except Exception as error:  # submitit's own have no common base
         words = on_one_line(stderr.getvalue() or str(error)).replace("sbatch: error: ", "")
         raise UserError(f"Slurm takes no job: {words}") from None
 
 
-def rows_of(out: Path, shard: str, jobs: Iterable[Job]) -> list[tuple[Row, str]]:
-    """The last row of each point of some jobs of a shard, each with its job's label."""
+def rows_of(folder: Path, jobs: Iterable[Job]) -> list[tuple[Row, str]]:
+    """The last row of each point of a shard's jobs, each with its job's label."""
     last = {}
     for job in jobs:
-        path = out / "shards" / shard / job.name / "rows.jsonl"
+        path = folder / job.name / "rows.jsonl"
         for row in read_rows(path) if path.is_file() else ():
             last[job.name, row.rows, row.cols, row.dtype, row.round] = row, job.label
     return list(last.values())
 
 
-def look(
-    out: Path,
-    shard: str,
-    jobs: Sequence[Job],
-    known: Mapping[str, str],
-    slurm: Mapping[str, str] | None,
-) -> State:
-    """A shard's state: what Slurm says of its job, or else what its rows say.
-
-    Args:
-        out: The whole sweep's folder.
-        shard: Its own folder's name.
-        jobs: What it measures.
-        known: By shard its latest Slurm job.
-        slurm: As `queue_states` gives it.
-    """
+def look(jobs: Sequence[Job], rows: Sequence[Row], latest: str, queue: States) -> State:
+    """A shard's state: what Slurm says of its latest job, or else what its rows say."""
     points = sum(len(job.shapes) * len(job.dtypes) - len(job.skipped) for job in jobs)
     points *= jobs[0].config["rounds"]
-    statuses = [row.expected for row, _ in rows_of(out, shard, jobs)]
-    done, failed, job = statuses.count(True), statuses.count(False), known.get(shard)
-    said = "RUNNING" if slurm is None else slurm.get(job or "", "")
+    done = sum(row.expected for row in rows)
+    failed, missing = len(rows) - done, len(rows) < points
+    slurms = "RUNNING" if queue is None else queue.get(latest, "")
     word, why = "new", ""
     # of a job that is complete, a cache of the file system may still hide the last rows
-    if job and (said in QUEUED | RUNNING or (said == "COMPLETED" and done + failed < points)):
-        word = "queued" if said in QUEUED else "running"
-    elif done + failed >= points:
+    if latest and (slurms in QUEUED | RUNNING or (slurms == "COMPLETED" and missing)):
+        word = "queued" if slurms in QUEUED else "running"
+    elif not missing:
         word = "failed" if failed else "done"
         why = f"{failed} points failed; only_failed=true tries them again" if failed else ""
-    elif job:
-        ended = f"Slurm says {said}" if said not in ("", "FAILED") else _error_of(out, job)
-        why = f"{ended or 'points are missing'} (log: {out}/slurm/log/{job}_*)"
-        word = "failed"
-    name = " ".join(filter(None, jobs[0].shard))
-    return State(name, word, why, points, done, failed)
+    elif latest:
+        ended = f"Slurm says {slurms}" if slurms not in ("", "FAILED") else "points are missing"
+        word, why = "failed", f"{ended} (log: slurm/log/{latest}_*)"
+    return State(word, why, points, done, failed)
 
 
-def _error_of(out: Path, job: str) -> str:
-    """The last error that a job printed."""
-    logs = (out / "slurm" / "log").glob(f"{job}_*.err")
-    lines = [line for log in logs for line in log.read_text(errors="replace").splitlines()]
-    found = [line.partition("error: ")[2] for line in lines if line.startswith("error: ")]
-    return found[-1] if found else ""
-
-
-def queue_states(jobs: Iterable[str]) -> dict[str, str] | None:
+def queue_states(jobs: Iterable[str]) -> States:
     """By job, Slurm's word for its state; a job that Slurm has forgotten is absent.
 
-    By ``squeue`` alone: submitit asks ``sacct``, and accounting may be off. None where Slurm gives
-    no answer, which says nothing of the jobs.
+    By ``squeue`` alone: submitit asks ``sacct``, and accounting may be off.
     """
     wanted = set(jobs)
     numbers = ",".join(sorted({job.partition("_")[0] for job in wanted}))

@@ -1,17 +1,13 @@
 """Weights & Biases: one run a curve, written from rows once measuring has ended.
 
 A run holds what one kernel did in one dtype over N, or over M where N is fixed, under plain names:
-``time_us`` over ``N``. One run more holds the whole sweep's rows as an artifact.
+``time_us`` over ``N``. The rows are the truth and W&B is their mirror. Runs are written offline
+and, where the tracker is online, uploaded then by ``wandb sync``, in processes of their own: any
+failure is a warning within a bounded time, and the same command, run again, does the rest. A run's
+id is made of its content, so that nothing is written twice. A curve with further points is a run of
+its own, which replaces the one that waits to be uploaded.
 
-The rows are the truth and W&B is their mirror. A process of its own writes it, so that the parent
-never imports W&B, none of it is awake while a kernel is timed, and any failure of it ends as a
-warning within a bounded time; the same command, run again, writes the rest.
-
-A run's name at W&B ends in a digest of its content: what is written already is not written again,
-and a curve with further points is a run of its own, which replaces the one that waits offline.
-
-``python -m experiments.wandb [--out DIR]`` uploads the runs that were written offline, by ``wandb
-sync``; W&B's own mark, a ``.synced`` file beside the run's, keeps a run from being uploaded again.
+``python -m experiments.wandb [--out DIR]`` uploads the runs that lack W&B's mark, a ``.synced``.
 """
 
 from __future__ import annotations
@@ -22,7 +18,6 @@ import json
 import math
 import netrc
 import os
-import re
 import shutil
 import signal
 import subprocess
@@ -30,44 +25,35 @@ import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from statistics import geometric_mean
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from experiments import child
 from experiments.data.metrics import DERIVED, derive
-from experiments.data.rows import EXPECTED, Row, rows_files
+from experiments.data.rows import EXPECTED, Row
 from experiments.errors import Parser, UserError, command
 
 if TYPE_CHECKING:
     from experiments.data.jobs import TrackerConfig
     from experiments.sweep.jobs import Job
 
-AXES = ("M", "N", "round")
+AXES = {"M": "rows", "N": "cols", "round": "round"}
 METRICS = ("time_us", "time_low_us", "time_high_us", *DERIVED, "model_bytes", "flops", "peak_bytes",
-           "max_abs_error", "relative_error", "deterministic", "batch_invariant")  # fmt: skip
-ENVIRONMENT = ("torch", "triton", "cuda", "driver", "python", "commit", "dirty")
-NOTE_LINES = 8  # lines of a run's notes
+           "max_abs_error", "relative_error")  # fmt: skip
+VALUES = ("operation", "dtype", "gpu", "timer", "cache", "model_formula", "environment")
+SUMMED_UP = {"effective_gbps": "max", "relative_error": "max"}  # by W&B itself; the others are not
 DONE = "written"  # beside a run's file: W&B has written it to the end
-SPARE_BYTES = 1 << 20
-SERVER_S = 10  # how long W&B waits for a server
-LIMIT_S, LIMIT_RUN_S = 60, 15  # for all that W&B does, and for each run more
+LIMIT_S = 600  # for all that W&B does at once
 NO_KEY = "no W&B key: set WANDB_API_KEY, or run `wandb login`"
-# Of the user's W&B variables, those that say where and as whom. The others (WANDB_RUN_ID,
-# WANDB_MODE, WANDB_SERVICE, …) would turn the sweep's runs into other runs.
-KEPT = re.compile(
-    "WANDB_(API_KEY|BASE_URL|ENTITY|CONFIG_DIR|IDENTITY_TOKEN_FILE|CREDENTIALS_FILE"
-    "|INSECURE_DISABLE_SSL|HTTPS?_PROXY|HTTP_TIMEOUT)"
-)
-# Silent, bounded in time, and without anything about host, user, path, code or arguments.
+# Of the user's WANDB_ variables those that say where and as whom; RUN_ID or MODE would interfere.
+KEPT = ("API_KEY", "BASE_URL", "ENTITY", "CONFIG_DIR", "IDENTITY_TOKEN_FILE", "CREDENTIALS_FILE",
+        "INSECURE_DISABLE_SSL", "HTTP_PROXY", "HTTPS_PROXY", "HTTP_TIMEOUT")  # fmt: skip
+# Silent and without anything about host, user, path, code or arguments.
 SETTINGS: dict[str, Any] = {
     "root_dir": ".",
     "console": "off",
-    "x_service_wait": 15,
-    "reinit": "finish_previous",
-    **dict.fromkeys(["silent", "finish_timeout_raises", "label_disable"], True),
     **dict.fromkeys(["x_disable_meta", "x_disable_stats", "x_disable_machine_info"], True),
-    **dict.fromkeys(["disable_git", "disable_code", "disable_job_creation"], True),
+    **dict.fromkeys(["disable_git", "disable_code", "disable_job_creation", "label_disable"], True),
     **dict.fromkeys(["symlink", "x_save_requirements", "save_code"], False),
     **dict.fromkeys(["host", "username", "email", "x_executable"], ""),
 }
@@ -97,13 +83,9 @@ def has_key() -> bool:
 def mirror(
     sweep: str, jobs: Sequence[tuple[Job, Sequence[Row]]], tracker: TrackerConfig, out: Path
 ) -> list[str]:
-    """Writes the runs of a sweep that are not written yet, at ``out/wandb``.
+    """Writes the runs of a sweep that are not written yet at ``out/wandb``; online, uploads them.
 
-    Args:
-        sweep: The sweep's name.
-        jobs: Each job with the last row of each point that it asked for; jobs may share rows.
-        tracker: The backend ``none`` does nothing.
-        out: The sweep's folder.
+    ``jobs`` are each job with the last row of each point that it asked for; jobs may share rows.
 
     Returns:
         A line that says what went wrong, if anything did. Nothing is ever raised.
@@ -111,131 +93,59 @@ def mirror(
     if tracker.backend == "none":
         return []
     try:
-        due = []
-        for curve, run in runs_of(sweep, jobs, out):
-            digest = hashlib.sha256(json.dumps([run, tracker.mode]).encode()).hexdigest()
-            run["id"] = f"{_id(curve)}{digest[:8]}"
-            if not any(out.glob(f"wandb/*run-*-{run['id']}/{DONE}")):
-                due.append(run)
-                for old in _waiting(out.glob(f"wandb/offline-run-*/run-{_id(curve)}*.wandb")):
-                    shutil.rmtree(old.parent)
+        runs = runs_of(sweep, jobs)
+        due = [run for run in runs if not any(out.glob(f"wandb/*-{run['id']}/{DONE}"))]
+        for run in due:
+            curve = run["id"].partition("-")[0]
+            for old in _waiting(out.glob(f"wandb/offline-run-*/run-{curve}-*.wandb")):
+                shutil.rmtree(old.parent)
         if due:
             (out / "wandb").mkdir(exist_ok=True)  # else W&B would take another folder in silence
-            plan = json.dumps(tracker.model_dump() | {"runs": due})
-            _run(["-m", "experiments.wandb", "--write"], out, len(due), plan)
+            plan = {"where": {"project": tracker.project, "entity": tracker.entity}, "runs": due}
+            _run(["-m", "experiments.wandb", "--write"], out, json.dumps(plan))
+        if tracker.mode == "online":
+            upload(out)
     except Exception as error:
-        return [
-            f"W&B {tracker.mode}: {error}; the rows are complete on disk, and the same command, "
-            "run again, brings W&B up to date"
-        ]
+        again = "the rows are complete on disk; the same command, run again, does the rest"
+        return [f"W&B {tracker.mode}: {error}; {again}"]
     return []
 
 
-def runs_of(
-    sweep: str, jobs: Sequence[tuple[Job, Sequence[Row]]], out: Path
-) -> Iterator[tuple[list[str], dict[str, Any]]]:
-    """Each curve's name and its run as the writer takes it, the one with all rows first."""
+def runs_of(sweep: str, jobs: Sequence[tuple[Job, Sequence[Row]]]) -> Iterator[dict[str, Any]]:
+    """Each curve's run as the writer takes it; a grid of several M and N has a curve for each M."""
     rows = {row.identity: row for _, found in jobs for row in found}
     derived = dict(zip(rows, derive([*rows.values()]), strict=True))
-    name = ["rows", sweep]
-    if out.parent.name == "shards":  # on Slurm each shard has a folder, and all have one name
-        name.append(out.name)
-    measured = rows_files(out)
-    configs = [file.with_name("config.json") for file in measured]
-    files = [*measured, *configs, out / "sweep.json", out / "variants.json"]
-    named = {file.relative_to(out).as_posix(): file.stat().st_size for file in files
-             if file.is_file()}  # fmt: skip
-    about = {"name": " ".join(name), "job_type": "rows", "tags": ["rows"], "config": {}}
-    about["notes"] = "All rows of the sweep, as an artifact."
-    artifact = re.sub(r"[^A-Za-z0-9_.-]", "-", "-".join(name))[:128]
-    yield name, about | {"group": sweep, "summary": _summary([*derived.values()]), "lines": [],
-                         "artifact": artifact, "files": named}  # fmt: skip
     for job, found in jobs:
-        for number, curve in _curves(job, [derived[row.identity] for row in found]):
-            run = {"group": sweep, "job_type": job.kernel} | _described(job, curve)
-            yield [sweep, job.name, number], run
-
-
-def _curves(job: Job, rows: Iterable[Mapping[str, Any]]) -> Iterable[tuple[str, list[Any]]]:
-    """A job's rows by dtype, each as a curve over N, or over M where there is only one N.
-
-    Where an N has several M, as in M × N of a grid, the smallest M of each N make a curve, the next
-    larger ones another, and so on.
-    """
-    beside = defaultdict[int, list[int]](list)
-    for m, n in sorted(job.shapes):
-        beside[n].append(m)
-    curves = defaultdict[str, list[Any]](list)
-    for row in sorted(rows, key=lambda row: (row["cols"], row["rows"], row["round"])):
-        number = beside[row["cols"]].index(row["rows"]) if len(beside) > 1 else 0
-        curves[f"{row['dtype']} {number}"].append(row)
-    return curves.items()
+        widths = {n for _, n in job.shapes}
+        curves = defaultdict[str, list[Any]](list)
+        for row in sorted(found, key=lambda row: (row.cols, row.rows, row.round)):
+            m = row.rows if 1 < len(widths) < len(job.shapes) else ""
+            curves[f"{row.dtype} {m}"].append(derived[row.identity])
+        for name, curve in curves.items():
+            run = {"group": sweep, "job_type": job.kernel, **_described(job, curve)}
+            run["axis"] = "M" if len(widths) == 1 < len(job.shapes) else "N"
+            texts = json.dumps([sweep, job.name, name]), json.dumps(run)
+            own, content = (hashlib.sha256(text.encode()).hexdigest() for text in texts)
+            yield run | {"id": f"{own[:12]}-{content[:8]}"}
 
 
 def _described(job: Job, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """A curve's run: its name, the values to filter by, its lines."""
-    last, place = rows[-1], dict[str, Any]()
-    for name, field in (("M", "rows"), ("N", "cols")):
-        low, *_, high = sorted(row[field] for row in [*rows, last])
-        place[name] = low if low == high else {"min": low, "max": high}
-    fixed = [f"{name}={size}" for name, size in place.items() if isinstance(size, int)]
-    tags = [last["operation"], job.grid, last["dtype"], last["gpu"][:64]]
-    notes = [f"{job.config['grid']['source']}; modelled traffic {last['model_formula']}."]
-    if last["backend"] == "interpreter":
-        tags.append("interpreted")
-        notes.append("Triton's interpreter ran it: its answers and traffic count, not its speed.")
-    for row in rows:
-        if row["status"] != "ok" or row["suspect"]:
-            why = "; ".join(filter(None, [row["reason"], *row["suspect"]]))
-            notes.append(f"{row['rows']}×{row['cols']} {row['status']}: {why}")
+    """A run's name, the values to filter by, its points by status, and its lines."""
+    row, lines = rows[-1], []
+    sizes = {name: {one[AXES[name]] for one in rows} for name in ("M", "N")}
+    fixed = {name: row[AXES[name]] for name, several in sizes.items() if len(several) == 1}
+    words = [job.label, job.grid, row["dtype"], *(f"{k}={v}" for k, v in fixed.items())]
+    for one in rows:
+        known = {name: one.get(name) for name in METRICS if one["status"] == "ok"}
+        line = {k: v for k, v in known.items() if v is not None and math.isfinite(v)}
+        lines += [{name: one[field] for name, field in AXES.items()} | line] if line else []
+    kernel = {**row["params"], "name": job.kernel, "backend": row["backend"]}
     return {
-        "name": " ".join(filter(None, [job.label, job.grid, last["dtype"], *fixed, job.variation])),
-        "tags": list(dict.fromkeys(tags)),
-        "notes": "\n".join(notes[:NOTE_LINES]),
-        "config": {
-            "kernel": {**last["params"], "name": job.kernel, "backend": last["backend"]},
-            "grid": job.grid,
-            **place,
-            **{name: last[name] for name in ("operation", "dtype", "gpu", "timer", "cache")},
-            **{name: last["environment"].get(name) for name in ENVIRONMENT},
-        },
-        "summary": _summary(rows),
-        "axis": "M" if len({n for _, n in job.shapes}) == 1 < len(job.shapes) else "N",
-        "lines": [_line(row) for row in rows if row["status"] == "ok"],
+        "name": " ".join(filter(None, [*words, job.variation])),
+        "config": {"kernel": kernel, "grid": job.grid, **fixed, **{k: row[k] for k in VALUES}},
+        "summary": {"points": len(rows), **Counter(one["status"] for one in rows)},
+        "lines": lines,
     }
-
-
-def _line(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A row as a line of history: the point's place and its metrics."""
-    return dict(zip(AXES, (row["rows"], row["cols"], row["round"]), strict=True)) | {
-        name: int(value) if isinstance(value, bool) else value
-        for name in METRICS
-        if (value := row.get(name)) is not None and math.isfinite(value)
-    }
-
-
-def _summary(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """A run in a few numbers."""
-    statuses = Counter(row["status"] for row in rows)
-    numbers: dict[str, float] = {
-        "points": len(rows),
-        "ok": statuses["ok"],
-        "unsupported": statuses["unsupported"],
-        "failed": sum(count for status, count in statuses.items() if status not in EXPECTED),
-    }
-    for metric, name, of in (
-        ("effective_gbps", "best", max),
-        ("relative_error", "worst", max),
-        ("fraction_of_roof", "mean", geometric_mean),
-        ("speedup_over_naive", "mean", geometric_mean),
-    ):
-        if known := [row[metric] for row in rows if row.get(metric) is not None]:
-            numbers[f"{name}_{metric}"] = of(known)
-    return numbers
-
-
-def _id(parts: Sequence[str]) -> str:
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
 
 
 def _waiting(files: Iterable[Path]) -> list[Path]:
@@ -243,39 +153,34 @@ def _waiting(files: Iterable[Path]) -> list[Path]:
     return sorted(file for file in files if not file.with_name(f"{file.name}.synced").exists())
 
 
-def environment(given: Mapping[str, str]) -> dict[str, str]:
-    """The environment for a process of W&B's: the user's, without what would leak or ask."""
-    kept = {k: v for k, v in given.items() if not k.startswith("WANDB_") or KEPT.fullmatch(k)}
-    return child.environment(kept) | {
-        "WANDB_SILENT": "true",
-        "WANDB_ERROR_REPORTING": "false",  # crash reports carry paths
-        "WANDB_PROGRAM": "experiments",  # else the command line is taken
-        "WANDB_DATA_DIR": "wandb/data",
-        "WANDB_CACHE_DIR": "wandb/cache",
-    }
-
-
-def _run(words: Sequence[str], folder: Path, runs: int, text: str = "") -> str:
-    """Runs Python in W&B's environment and gives its standard error; -P: there is a wandb/ here.
+def _run(words: Sequence[str], folder: Path, text: str = "") -> str:
+    """Runs Python and gives its standard error; -P, as there is a wandb/ here.
 
     Raises:
         OSError: it failed, or did not end in time; its last line.
     """
+    kept = {k: v for k, v in os.environ.items() if k[:6] != "WANDB_" or k[6:] in KEPT}
+    own = {
+        "SILENT": "true",
+        "ERROR_REPORTING": "false",  # crash reports carry paths
+        "PROGRAM": "experiments",  # else the command line is taken
+        "DATA_DIR": "wandb/data",
+        "CACHE_DIR": "wandb/cache",
+    }
     with subprocess.Popen(
         [sys.executable, "-P", *words],
         cwd=folder,
-        env=environment(os.environ),
+        env=child.environment(kept) | {f"WANDB_{name}": value for name, value in own.items()},
         text=True,
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         start_new_session=True,
     ) as process:
-        limit_s = LIMIT_S + LIMIT_RUN_S * runs
         try:
-            _, errors = process.communicate(text, timeout=limit_s)
+            _, errors = process.communicate(text, timeout=LIMIT_S)
         except subprocess.TimeoutExpired:
-            raise OSError(f"no answer within {limit_s:g} s") from None
+            raise OSError(f"no answer within {LIMIT_S:g} s") from None
         finally:
             with contextlib.suppress(ProcessLookupError):  # W&B's own processes too
                 os.killpg(process.pid, signal.SIGKILL)
@@ -286,47 +191,31 @@ def _run(words: Sequence[str], folder: Path, runs: int, text: str = "") -> str:
 
 
 def write(plan: Mapping[str, Any]) -> None:
-    """Writes the runs of a plan, in the sweep's folder and with names relative to it.
-
-    An offline folder so holds no path of this machine and can be uploaded from another.
-    """
+    """Writes the runs of a plan offline, in the sweep's folder, which is the current one."""
     import wandb
 
-    online, named = plan["mode"] == "online", ("id", "name", "group", "job_type", "tags", "notes")
-    limits = dict.fromkeys(("init_timeout", "finish_timeout"), SERVER_S)
     for content in plan["runs"]:
-        run = wandb.init(
-            **{name: plan[name] for name in ("project", "entity", "mode")},
-            **{name: content[name] for name in (*named, "config")},
-            resume="allow" if online else None,  # offline there is nobody to ask
-            settings=wandb.Settings(**SETTINGS, **limits),
-        )
+        own = {key: content[key] for key in ("id", "name", "group", "job_type", "config")}
+        settings = wandb.Settings(**SETTINGS)
+        run = wandb.init(mode="offline", settings=settings, **plan["where"], **own)
         folder = Path(run.dir).parent
         for name in {key: None for line in content["lines"] for key in line}:
-            axis = None if name in AXES else content["axis"]
-            run.define_metric(name, step_metric=axis, summary="none", hidden=name in AXES)
-        for step, line in enumerate(content["lines"]):
-            if step >= (run.starting_step if online else 0):  # an interrupted one goes on
-                run.log(line, step=step)
+            of_axis = {"hidden": True} if name in AXES else {"step_metric": content["axis"]}
+            run.define_metric(name, summary=SUMMED_UP.get(name, "none"), **of_axis)
+        for line in content["lines"]:
+            run.log(line)
         run.summary.update(content["summary"])
-        if name := content.get("artifact"):
-            artifact = wandb.Artifact(name, type="rows")
-            for number, file in enumerate(content["files"]):
-                # a copy, as rows may follow; by another name, as it is no rows file of the sweep's
-                copy = os.path.relpath(shutil.copyfile(file, folder / f"{number}.artifact"))
-                artifact.add_file(copy, name=file, policy="immutable", skip_cache=True)
-            run.log_artifact(artifact)
-        run.finish(exit_code=int(content["summary"]["failed"] > 0))
+        run.finish(exit_code=int(not {*content["summary"]} <= {"points", *EXPECTED}))
         # W&B says nothing about a run that it could not write to the end.
-        if not any(folder.glob("*.wandb")) or shutil.disk_usage(folder).free < SPARE_BYTES:
+        if not any(folder.glob("*.wandb")) or shutil.disk_usage(folder).free < 1 << 20:
             raise OSError(f"no room left to write {folder.name}")
         shutil.rmtree(folder / "logs", ignore_errors=True)
         (folder / DONE).touch()
     wandb.teardown()
 
 
-def upload(out: Path) -> None:
-    """Uploads the runs that wait below a folder.
+def upload(out: Path) -> str:
+    """Uploads the runs that wait below a folder, and says how many.
 
     Raises:
         UserError: something is left to upload.
@@ -335,33 +224,26 @@ def upload(out: Path) -> None:
         raise UserError(f"--out {out}: no such folder")
     found = _waiting(out.rglob("wandb/offline-run-*/run-*.wandb"))
     if not found:
-        print(f"nothing to upload below {out}")
-        return
+        return f"nothing to upload below {out}"
     if not has_key():
         raise UserError(NO_KEY)
-    errors = ""
-    for sweep in dict.fromkeys(file.parents[2] for file in found):
-        # offline files name their artifacts relative to the sweep's folder
-        files = [str(file.relative_to(sweep)) for file in found if file.parents[2] == sweep]
-        errors += _run(["-m", "wandb", "sync", *files], sweep, len(files))
-        for log in sweep.glob("wandb/debug-cli.*.log"):
-            log.unlink(missing_ok=True)  # an empty file named after the user
+    files = [str(file.relative_to(out)) for file in found]
+    errors = _run(["-m", "wandb", "sync", *files], out)
+    for log in out.glob("wandb/debug-cli.*.log"):
+        log.unlink(missing_ok=True)  # an empty file named after the user
     if left := len(_waiting(found)):
         why = (errors.strip().splitlines() or ["W&B gives no reason"])[-1]
         raise UserError(f"{left} of {len(found)} runs were not uploaded; run this again: {why}")
-    print(f"uploaded {len(found)} run{'s' * (len(found) > 1)} from {out}")
+    return f"uploaded {len(found)} run{'s' * (len(found) > 1)} from {out}"
 
 
 def main() -> int:
     """Uploads, or is the writer."""
     if "--write" in sys.argv:
-        write(json.load(sys.stdin))
-        return 0
+        return command(lambda: write(json.load(sys.stdin)))
     parser = Parser(prog="python -m experiments.wandb", description="Upload what waits offline.")
-    parser.add_argument(
-        "--out", type=Path, default=Path("outputs"), help="a sweep's folder, or one above several"
-    )
-    return command(lambda: upload(parser.parse_args().out))
+    parser.add_argument("--out", type=Path, default=Path("outputs"), help="of one sweep or several")
+    return command(lambda: print(upload(parser.parse_args().out)))
 
 
 if __name__ == "__main__":

@@ -33,8 +33,6 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 from experiments.data.rows import Row, read_rows, rows_files
 from experiments.sweep.jobs import Job, register
 from experiments.sweep.jobs import compose as compose_one
-from tests.wandb_jobs import no_process_left
-from tests.wandb_server import KEY, WandbServer
 
 # PyTorch leaves many objects that stay: walking them over and over costs a tenth of all tests
 gc.set_threshold(200_000, 20, 50)
@@ -148,25 +146,6 @@ def compose_job(composed: Composed) -> Compose:
 def inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The test runs in a folder of its own."""
     monkeypatch.chdir(tmp_path)
-
-
-@pytest.fixture
-def account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A user of W&B without settings; none of its processes may outlive the test."""
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    monkeypatch.setenv("WANDB_API_KEY", KEY)
-    with no_process_left():
-        yield
-
-
-@pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[WandbServer]:
-    """The server that this user is with, which must know all that it is asked."""
-    with WandbServer() as server:
-        monkeypatch.setenv("WANDB_BASE_URL", server.url)
-        yield server
-    assert server.store.unknown == []
 
 
 def once_each(rows: list[Row]) -> bool:

@@ -46,8 +46,8 @@ def main() -> None:
 
     gc.freeze()  # the imports' objects stay, and need not be walked again
     device = place.device
-    own = {name: getattr(place, name) for name in ("environment", "serial", "host_cards")}
-    channel.send({"device": dataclasses.asdict(device), **own})
+    about = {"environment": place.environment, "host_cards": place.host_cards}
+    channel.send({"device": dataclasses.asdict(device), **about})
     bench = functools.cache(functools.partial(Bench, place))  # not all requests need its memory
     if options.prepare:
         with contextlib.suppress(Exception):  # it comes again, with a row, when it measures

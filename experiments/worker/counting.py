@@ -1,20 +1,27 @@
-"""Counted traffic: one call of a kernel, executed with every request to memory added up."""
+"""Counted traffic: one call of a kernel, executed with every request to memory added up.
+
+PyTorch's operations are seen by its dispatcher, Triton's programs by their interpreter. Masked-off
+lanes ask for nothing, and an atomic is a load and a store.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import importlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict
 from math import prod
 from typing import Any
+from unittest.mock import patch
 
-import sympy
+import numpy as np
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from experiments.child import one_line
 from experiments.worker.describe import build_kernel, source_hash
-from experiments.worker.requests import requested
 from kernels.device import Device
-from kernels.kernel import Kernel
+from kernels.kernel import Kernel, as_tuple
 from kernels.traffic import evaluate, formula
 
 METHODS = {"triton": "interpreter", "eager": "dispatch", "torch": "dispatch"}
@@ -23,6 +30,19 @@ NOT_COUNTABLE = {
     "inductor": "Inductor writes other code for a GPU than for the CPU of a count",
 }
 NOMINAL = "nominal: one operation of the library, taken to read and write once"
+# An operation reads of its argument `self` as many elements of each row as the row of another
+# argument picks, or nothing but a shape.
+PICKING = {"gather": "index", "nll_loss_forward": "target"}
+SHAPED = ("nll_loss_backward",)
+OVERWRITERS = ("copy_", "fill_", "zero_", "normal_", "uniform_", "random_", "exponential_")
+# All forms of access, block pointers and descriptors too, end in these methods of the interpreter's
+# builder. For each: its requests, and which of its arguments are the pointers and the mask.
+ACCESSES: dict[str, tuple[tuple[str, ...], int, int | None]] = {
+    "create_masked_load": (("load",), 0, 1),
+    "create_masked_store": (("store",), 0, 2),
+    "create_atomic_rmw": (("load", "store"), 1, 3),
+    "create_atomic_cas": (("load", "store"), 0, None),
+}
 
 
 def count(point: dict[str, Any], device: Device) -> dict[str, Any]:
@@ -37,25 +57,24 @@ def count(point: dict[str, Any], device: Device) -> dict[str, Any]:
         BadJob: there is no such kernel.
     """
     kernel: Kernel = build_kernel(point["kernel"])
+    operation, traffic = kernel.operation, kernel.traffic()
     dtype: torch.dtype = getattr(torch, point["dtype"])
     shape = (point["rows"], point["cols"])
-    sizes, traffic = kernel.operation.sizes(shape), kernel.traffic()
+    sizes = operation.sizes(shape)
     reads, writes = traffic.elements(sizes)
-    method, reason = METHODS.get(kernel.backend), point.get("reason")
+    method, reason, tensors = METHODS.get(kernel.backend), point.get("reason"), list[Any]()
     if method is None:
         why = f"nothing here executes {kernel.backend} step by step"
         reason = f"not countable: {NOT_COUNTABLE.get(kernel.backend, why)}"
     reason = reason or kernel.unsupported(shape, dtype, device)
-    tensors: list[dict[str, Any]] = []
     if reason is None:
-        inputs = kernel.operation.make_inputs(shape, dtype, "cpu", point["seed"])
         try:
-            tensors = requested(kernel, *inputs)
+            tensors = requested(kernel, *operation.make_inputs(shape, dtype, "cpu", point["seed"]))
         except Exception as error:  # a kernel may raise anything
             reason = f"not countable: it fails here with {one_line(error)}"
     counted = reason is None
     return {
-        "operation": kernel.operation.name,
+        "operation": operation.name,
         "params": asdict(kernel),  # type: ignore[call-overload]
         "source": source_hash(type(kernel).__module__),
         **{name: point[name] for name in ("rows", "cols", "dtype")},
@@ -71,12 +90,10 @@ def count(point: dict[str, Any], device: Device) -> dict[str, Any]:
 
 
 def difference(kernel: Kernel, sizes: Mapping[str, int], tensors: Sequence[Any]) -> str | None:
-    """One sentence, e.g. ``reads 2MN where the model says MN``, or None where all is equal.
+    """How a count differs from the model: ``reads 48 elements where the model says MN, 24``.
 
-    Args:
-        kernel: It declares the model.
-        sizes: Symbol name to size.
-        tensors: The counts of its tensors, as `requested` gives them.
+    None where all is equal. Tensors of the point's dtype are compared in elements, those of a dtype
+    of their own in bytes. ``sizes`` are by symbol, ``tensors`` as `requested` gives them.
     """
     operation, traffic = kernel.operation, kernel.traffic()
     arrays, triton = (*operation.inputs, *operation.outputs), kernel.backend == "triton"
@@ -91,35 +108,178 @@ def difference(kernel: Kernel, sizes: Mapping[str, int], tensors: Sequence[Any])
         ("writes", "store", traffic.writes, traffic.write_bytes),
     ):
         size = sum(t[f"{kind}_bytes"] for t in tensors if t["name"] in in_bytes)
-        if size != evaluate(further, sizes):
-            parts.append(f"{verb} {size} bytes where the model says {formula(further)}")
-        excess = sum(t[f"{kind}s"] for t in tensors if t["name"] not in in_bytes)
-        excess -= evaluate(model, sizes)
-        if excess:
-            text = f"{verb} {_compared(model, excess, operation.symbols, sizes)}"
-            # eager operations may write an index beside a value, which no formula counts
-            indices = [t for t in tensors if t[f"{kind}s"] and "int" in t["dtype"]]
-            if indices and sum(t[f"{kind}s"] for t in indices) == excess:
-                text += ": " + " and ".join(f"{t['name']} ({t['dtype']})" for t in indices)
-            parts.append(text)
+        elements = sum(t[f"{kind}s"] for t in tensors if t["name"] not in in_bytes)
+        for counted, unit, declared in ((size, "bytes", further), (elements, "elements", model)):
+            modelled = evaluate(declared, sizes)
+            if counted != modelled:
+                says = f"where the model says {formula(declared)}, {modelled}"
+                parts.append(f"{verb} {counted} {unit} {says}")
     return "; ".join(parts) or None
 
 
-def _compared(
-    model: sympy.Expr, excess: int, symbols: Sequence[str], sizes: Mapping[str, int]
-) -> str:
-    """The count beside the model: in formulas, if the excess is whole matrices and columns."""
-    modelled = evaluate(model, sizes)
-    if isinstance(model, sympy.Piecewise):
-        given = {symbol: sizes[str(symbol)] for symbol in model.free_symbols}
-        model = next(one for one, where in model.args if where.subs(given) == sympy.true)
-    matrix, column = prod(sizes[s] for s in symbols), max(sizes[symbols[0]], 1)
-    # a matrix of one column counts as columns, which is what indices and statistics are
-    whole, rest = divmod(abs(excess), matrix) if matrix > column else (0, abs(excess))
-    columns, left = divmod(rest, column)
-    if left:
-        counted = modelled + excess
-        return f"{counted} elements where the model says {modelled}, {formula(model)}"
-    named = [sympy.Symbol(s, integer=True, nonnegative=True) for s in symbols]
-    more = (1 if excess > 0 else -1) * (whole * sympy.prod(named) + columns * named[0])
-    return f"{formula(sympy.expand(model + more))} where the model says {formula(model)}"
+def requested(kernel: Kernel, *inputs: torch.Tensor) -> list[dict[str, Any]]:
+    """All that one call of a kernel on its inputs, on the CPU, asks of memory.
+
+    Returns:
+        For each tensor that is touched its ``name`` and ``dtype``, the elements in ``loads`` and
+        ``stores``, and ``load_bytes`` and ``store_bytes``, as a count record has them.
+    """
+    call, operation = kernel.prepare(*inputs), kernel.operation
+    given = {array.name: x for array, x in zip(operation.inputs, inputs, strict=True)}
+    recorder = Recorder(given)
+    with recorder.recording():
+        answer = call(*inputs)
+    for array, y in zip(operation.outputs, as_tuple(answer), strict=True):
+        recorder.rename(y, array.name, but=given)
+    return recorder.totals()
+
+
+class Recorder(TorchDispatchMode):
+    """Adds up the requests of a call on named inputs.
+
+    An operation of PyTorch's reads each tensor it is given once and writes each tensor it makes
+    once. Views move nothing; what an operation overwrites (``out=``, ``copy_``, ``fill_``) it only
+    writes, what it updates in place it reads and writes. Operations that touch a part of a tensor
+    count as if they touched it whole, but for `PICKING`, which count the elements that they read.
+    """
+
+    def __init__(self, inputs: Mapping[str, torch.Tensor]) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._interpreting = False  # the interpreter's work on its arguments is not traffic
+        # Tensors by the address of their memory; held, so that no other is given the address
+        self._tensors: dict[int, torch.Tensor] = {}
+        self._found: dict[int, dict[str, Any]] = {}
+        for name, x in inputs.items():
+            self.meet(name, x)
+
+    def meet(self, name: str, tensor: torch.Tensor) -> bool:
+        """Makes a tensor's memory known, if it is new."""
+        place = tensor.untyped_storage().data_ptr()
+        if place in self._tensors:
+            return False
+        self._tensors[place] = tensor
+        self._found[place] = _nothing(name, str(tensor.dtype).removeprefix("torch."))
+        return True
+
+    def rename(self, tensor: torch.Tensor, name: str, but: Mapping[str, Any]) -> None:
+        """Gives the memory of a tensor another name, unless it has one of ``but``."""
+        one = self._found.get(tensor.untyped_storage().data_ptr())
+        if one is not None and one["name"] not in but:
+            one["name"] = name
+
+    def totals(self) -> list[dict[str, Any]]:
+        """The tensors that were touched."""
+        return [one for one in self._found.values() if one["loads"] or one["stores"]]
+
+    @contextmanager
+    def recording(self) -> Iterator[None]:
+        """Takes down every operation of PyTorch and every Triton program inside the block."""
+        with ExitStack() as active:
+            with suppress(ImportError):
+                runtime = importlib.import_module("triton.runtime.interpreter")
+                builder, function = runtime.InterpreterBuilder, runtime.InterpretedFunction
+                for name, access in ACCESSES.items():
+                    noting = self._access(getattr(builder, name), *access)
+                    active.enter_context(patch.object(builder, name, noting))
+                run = function.run
+
+                def launch(function: Any, *arguments: Any, **options: Any) -> Any:
+                    self._interpreting = True
+                    try:
+                        return run(function, *arguments, **options)
+                    finally:
+                        self._interpreting = False
+
+                active.enter_context(patch.object(function, "run", launch))
+            active.enter_context(self)
+            yield
+
+    def _access(
+        self, original: Any, kinds: Sequence[str], pointers_at: int, mask_at: int | None
+    ) -> Any:
+        """A method of the interpreter's builder that notes the addresses of its active lanes."""
+
+        def access(builder: Any, *arguments: Any, **options: Any) -> Any:
+            pointers = arguments[pointers_at]
+            mask = None if mask_at is None else arguments[mask_at]
+            lanes = np.broadcast_to(True if mask is None else mask.data, np.shape(pointers.data))
+            addresses = np.asarray(pointers.data).astype(np.int64)[lanes.astype(bool)].ravel()
+            width = max(1, pointers.get_element_ty().primitive_bitwidth // 8)
+            for place, tensor in self._tensors.items():
+                end = place + tensor.untyped_storage().nbytes()
+                inside = (addresses >= place) & (addresses < end)
+                _add(self._found[place], kinds, int(inside.sum()) * width, tensor.itemsize)
+                addresses = addresses[~inside]
+            if addresses.size:  # memory that no tensor of the call owns
+                other = self._found.setdefault(-width, _nothing("other", f"{width} bytes"))
+                _add(other, kinds, addresses.size * width, width)
+            return original(builder, *arguments, **options)
+
+        return access
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        """Executes an operation and notes what it moved."""
+        given = kwargs or {}
+        if self._interpreting:
+            return func(*args, **given)
+        name, schema = func._schema.name.partition("::")[2], func._schema
+        loads, stores = self._asked(name, schema, args, given)
+        result = func(*args, **given)
+        for index, one in enumerate(result if isinstance(result, tuple | list) else (result,)):
+            part = schema.returns[min(index, len(schema.returns) - 1)].name
+            for tensor in _tensors(one):
+                if self.meet(f"{name}.{part}" if part else name, tensor):
+                    stores += [] if "empty" in name else [tensor]
+        if stores or not _tensors(result):
+            # else a view, or memory that nothing has been written to yet
+            for kind, tensors in (("load", loads), ("store", stores)):
+                for tensor in tensors:
+                    self._whole(kind, tensor)
+        return result
+
+    def _asked(
+        self, name: str, schema: Any, args: Sequence[Any], kwargs: dict[str, Any]
+    ) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+        """Of the tensors that an operation is given those that it reads, and those it writes."""
+        given = dict(zip((a.name for a in schema.arguments), args, strict=False)) | kwargs
+        loads: list[torch.Tensor] = []
+        stores: list[torch.Tensor] = []
+        for argument in schema.arguments:
+            written = argument.alias_info is not None and argument.alias_info.is_write
+            unread = written and (argument.is_out or name in OVERWRITERS)
+            unread |= argument.name == "self" and name in SHAPED
+            for tensor in _tensors(given.get(argument.name)):
+                self.meet(argument.name, tensor)  # unless it was, it was made before the call
+                stores += [tensor] if written else []
+                if argument.name == "self" and name in PICKING:
+                    tensor = tensor[:, : given[PICKING[name]][:1].numel()]
+                loads += [] if unread else [tensor]
+        if name.startswith("new_") or name.endswith("_like"):
+            loads = []  # of a model for shape and dtype nothing is read
+        return loads, stores
+
+    def _whole(self, kind: str, tensor: torch.Tensor) -> None:
+        """Every element is read or written once, a broadcast one however often it is repeated."""
+        sizes = [n for n, stride in zip(tensor.shape, tensor.stride(), strict=True) if stride]
+        elements = prod(sizes) if tensor.numel() else 0
+        found = self._found[tensor.untyped_storage().data_ptr()]
+        _add(found, (kind,), elements * tensor.itemsize, tensor.itemsize)
+
+
+def _nothing(name: str, dtype: str) -> dict[str, Any]:
+    fields = ("loads", "stores", "load_bytes", "store_bytes")
+    return {"name": name, "dtype": dtype, **dict.fromkeys(fields, 0)}
+
+
+def _add(one: dict[str, Any], kinds: Sequence[str], size: int, width: int) -> None:
+    for kind in kinds:
+        one[f"{kind}_bytes"] += size
+        one[f"{kind}s"] += size // width
+
+
+def _tensors(value: Any) -> list[torch.Tensor]:
+    if isinstance(value, tuple | list):
+        return [tensor for one in value for tensor in _tensors(one)]
+    return [value] if isinstance(value, torch.Tensor) else []

@@ -9,7 +9,6 @@ import importlib
 import importlib.util
 import sys
 import sysconfig
-from collections.abc import Mapping
 from functools import cache
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
@@ -59,9 +58,8 @@ def build_kernel(config: dict[str, Any]) -> Kernel:
         raise BadJob(f"_target_ {target} is not a Kernel: it must be a dataclass derived from it")
     tunables = {key: value for key, value in config.items() if key != "_target_"}
     known = [f.name for f in dataclasses.fields(kind)]
-    for key in tunables:
-        if key not in known:
-            raise BadJob(f"{name} has no tunable {key!r}; it has {', '.join(known) or 'none'}")
+    if unknown := [key for key in tunables if key not in known]:
+        raise BadJob(f"{name} has no tunable {unknown[0]!r}; it has {', '.join(known) or 'none'}")
     try:
         return kind(**tunables)
     except (TypeError, ValueError) as error:
@@ -96,7 +94,12 @@ def describe(job: dict[str, Any], device: Device) -> dict[str, Any]:
                 "compulsory_bytes": operation.compulsory.bytes(sizes, dtype.itemsize),
                 **{k: None if one is None else evaluate(one, sizes) for k, one in work.items()},
             }
-            impossible = _impossible(numbers)
+            complaints = [
+                f"{key} is declared as a number {'below zero' if number < 0 else 'beyond 2^53'}"
+                for key, number in numbers.items()
+                if number is not None and not 0 <= number <= EXACT
+            ]
+            impossible = next(iter(complaints), None)  # no row can hold it
             point = {"rows": shape[0], "cols": shape[1], "dtype": name, "impossible": impossible}
             point["unsupported"] = kernel.unsupported(tuple(shape), dtype, device)
             points.append(point | (dict.fromkeys(numbers) if impossible else numbers))
@@ -120,47 +123,35 @@ def describe(job: dict[str, Any], device: Device) -> dict[str, Any]:
 
 
 def inspect(kernel: dict[str, Any]) -> dict[str, Any]:
-    """What a file from outside names, and which kernels here it is compared with.
-
-    An operation's class stands for all kernels of that operation in the file.
-
-    Args:
-        kernel: ``file``, ``function`` and ``operation``, as ``conf/kernel/outside.yaml`` has them.
+    """What the file of a configuration, as ``conf/kernel/outside.yaml`` has it, stands for.
 
     Returns:
-        ``functions``, its kernels; ``operation``; and ``rivals``, the configurations in
-        ``conf/kernel`` that say who made them and whose distributions are installed.
+        ``functions``, its kernels, for an operation's class all of that operation in the file;
+        ``operation``; and ``rivals``, the configurations in ``conf/kernel`` that say who made them
+        and whose distributions are installed.
 
     Raises:
         BadJob: the file or the function cannot be measured.
     """
-    name = str(kernel.get("function"))
-    module = outside.load(Path(str(kernel.get("file"))))
+    name, path = str(kernel.get("function")), Path(str(kernel.get("file")))
+    module = outside.load(path)
     found = getattr(module, name, None)
     if isinstance(found, type) and issubclass(found, Operation):
-        functions = outside.kernels_of(module, found)
-        operation, own = getattr(found, "name", name), True
-    else:
-        built = build_kernel(kernel)
-        functions, operation = [name], built.operation.name
-        own = not isinstance(built, outside.Function)
-    rivals = []
-    for path in sorted((CONF / "kernel").glob("*.yaml")) if not own else ():
-        config = yaml.safe_load(path.read_text(encoding="utf-8"))
-        if config.get("by"):
+        kinds = {key: one for key, one in outside.own(module).items() if isinstance(one, type)}
+        operations = {key: getattr(one, "operation", None) for key, one in kinds.items()}
+        functions = [key for key, one in operations.items() if isinstance(one, found)]
+        if not functions:
+            raise BadJob(f"{path.name}: no Kernel class has the operation {name}")
+        return {"functions": functions, "operation": found.name, "rivals": []}
+    built = build_kernel(kernel)
+    operation, rivals = built.operation.name, []
+    for file in sorted((CONF / "kernel").glob("*.yaml")):
+        config = yaml.safe_load(file.read_text(encoding="utf-8"))
+        if config.get("by") and isinstance(built, outside.Function):
             one = build_kernel({k: v for k, v in config.items() if k not in ABOUT})
             if one.operation.name == operation and all(map(version_of, one.packages)):
-                rivals.append(path.stem)
-    return {"functions": functions, "operation": operation, "rivals": rivals}
-
-
-def _impossible(numbers: Mapping[str, int | None]) -> str | None:
-    """Why no row can hold what is declared of a point, None where one can."""
-    for name, number in numbers.items():
-        if number is not None and not 0 <= number <= EXACT:
-            size = "below zero" if number < 0 else "beyond 2^53"
-            return f"{name} is declared as a number {size}"
-    return None
+                rivals.append(file.stem)
+    return {"functions": [name], "operation": operation, "rivals": rivals}
 
 
 def backend(kernel: Kernel, device: Device) -> str:

@@ -9,7 +9,7 @@ apart from the tensor that the kernel is given.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -26,22 +26,16 @@ HARD_TOLERANCE = 16  # see `hard`
 class Values:
     """The values that a kernel was given, so that another process can make the same.
 
-    Attributes:
-        shape: The point's, rows and columns.
-        dtype: The point's, by name.
-        seed: That its inputs were made from.
-        rows: Which rows of them, in order; None for all.
-        other: How many rows there are of other values, which take the place of the inputs' own;
-            what all rows share is the inputs'. None for the inputs' own values.
-        hard: The kind of `hard` of each of the other rows, or None.
+    Of ``other`` values there may be so many rows, which take the place of the inputs' own; what all
+    rows share is the inputs'.
     """
 
-    shape: Shape
-    dtype: str
-    seed: int
-    rows: tuple[int, ...] | None = None
-    other: int | None = None
-    hard: tuple[str, ...] | None = None
+    shape: Shape  # the point's
+    dtype: str  # the point's, by name
+    seed: int  # that its inputs were made from
+    rows: tuple[int, ...] | None = None  # which of them, in order; None for all
+    other: int | None = None  # None for the inputs' own values
+    hard: tuple[str, ...] | None = None  # the kind of `hard` of each of the other rows
 
     @property
     def torch_dtype(self) -> torch.dtype:
@@ -131,11 +125,10 @@ class Changing:
 
     def hold(self, places: Iterable[int]) -> None:
         """Gives the rows at these places their other values, and the rest their own."""
-        held = tuple(sorted(places))
-        for place in {*held} ^ {*self.held}:
-            for slot, value in zip(self._slots[place], self._values(place, held), strict=True):
+        before, self.held = self.held, tuple(sorted(places))
+        for place in {*before} ^ {*self.held}:
+            for slot, value in self._pairs(place):
                 slot.copy_(value)
-        self.held = held
 
     def hold_all(self) -> None:
         """Gives all rows their other values."""
@@ -152,7 +145,7 @@ class Changing:
         return all(
             torch.equal(_bits(slot), _bits(value))
             for place in range(len(self.rows))
-            for slot, value in zip(self._slots[place], self._values(place, self.held), strict=True)
+            for slot, value in self._pairs(place)
         )
 
     def given(self, places: Sequence[int]) -> tuple[Inputs, Values]:
@@ -160,10 +153,11 @@ class Changing:
         values = replace(self.others, rows=tuple(places))
         return rows_of(self.operation, self._made, places), values
 
-    def _values(self, place: int, held: Sequence[int]) -> list[torch.Tensor]:
-        if place in held:
-            return [self._made[i][place] for i in self._by_rows]
-        return self._own[place]
+    def _pairs(self, place: int) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+        """A row's memory in each input, and the values that it holds now."""
+        others = [self._made[i][place] for i in self._by_rows]
+        values = others if place in self.held else self._own[place]
+        return zip(self._slots[place], values, strict=True)
 
 
 def _bits(x: torch.Tensor) -> torch.Tensor:

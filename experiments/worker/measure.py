@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
@@ -17,10 +16,9 @@ from experiments.data.statistics import median
 from experiments.worker import clock, outside
 from experiments.worker.describe import backend, build_kernel
 from experiments.worker.gate import Verdict, fingerprints
-from experiments.worker.inputs import Changing, Values, rows_of
+from experiments.worker.inputs import Values, rows_of
 from experiments.worker.launches import fields_of, recorded
-from experiments.worker.machine import require
-from experiments.worker.timers import CannotTime, Protocol, Sampling, Subject, copied
+from experiments.worker.timers import CannotTime, Protocol, Sampling, Subject, Timed, copied
 from experiments.worker.trial import Ask, Bench, Trial
 from kernels.kernel import NotCompiled, Tensors, as_tuple
 
@@ -28,6 +26,7 @@ COMPILERS = (
     *("triton.compiler", "triton.runtime.errors"),
     *("torch._dynamo", "torch._inductor", "cutlass"),
 )
+NO_MEMORY = "can't allocate memory"  # PyTorch's words on a CPU
 # What the card may do after a call has returned: more than the call's time by events, for this
 # share, and so many µs that waiting itself takes.
 UNFINISHED = 1.25, 50.0
@@ -70,10 +69,16 @@ def _guarded(
     try:
         outcome = work()
     except Exception as error:
-        reason = one_line(error)
+        reason, status = one_line(error), "launch_error"
         if file is not None and (line := outside.line_of(error, Path(file))):
             reason = f"{Path(file).name}{line}: {reason}"
-        outcome = {"status": status_of(error), "reason": reason, "sticky": False}
+        if isinstance(error, CannotTime):
+            status = "unsupported"
+        elif isinstance(error, MemoryError | torch.OutOfMemoryError) or NO_MEMORY in str(error):
+            status = "out_of_memory"
+        elif isinstance(error, NotCompiled) or type(error).__module__.startswith(COMPILERS):
+            status = "compile_error"
+        outcome = {"status": status, "reason": reason, "sticky": False}
         try:
             if on_card:
                 clock.synchronize()
@@ -85,17 +90,6 @@ def _guarded(
     return outcome
 
 
-def status_of(error: Exception) -> str:
-    """The row status that an error amounts to."""
-    if isinstance(error, CannotTime):
-        return "unsupported"
-    text = str(error)
-    if isinstance(error, MemoryError | torch.OutOfMemoryError) or "can't allocate memory" in text:
-        return "out_of_memory"
-    from_compiler = type(error).__module__.startswith(COMPILERS)
-    return "compile_error" if from_compiler or isinstance(error, NotCompiled) else "launch_error"
-
-
 def _measure(point: dict[str, Any], bench: Bench, stage: Stage, ask: Ask | None) -> dict[str, Any]:
     """The outcome of a point that raises nothing: compiled, through the gate, timed."""
     timing, device = point["timing"], bench.place.device
@@ -103,51 +97,33 @@ def _measure(point: dict[str, Any], bench: Bench, stage: Stage, ask: Ask | None)
     if timer == "auto":
         timer = "events" if device.kind == "cuda" else "host"
     protocol = Protocol(**{n: timing[n] for n in Protocol.__dataclass_fields__} | {"timer": timer})
-    kernel, shape = build_kernel(point["kernel"]), (point["rows"], point["cols"])
-    values = Values(shape, point["dtype"], point["seed"])
-    trial = Trial(kernel, backend(kernel, device), values, bench, ask)
+    kernel = build_kernel(point["kernel"])
+    values = Values((point["rows"], point["cols"]), point["dtype"], point["seed"])
     stage("sampling")
-    subject = _subject(trial, protocol)
-    answer, fields = _called(trial, subject, stage)
-    verdict = trial.judge(answer, subject.asked(subject.inputs))
-    if subject.overwritten is not None:
-        answer = copied(answer)
-    if verdict.reason is None and point.get("determinism"):
-        stage("compiling")  # for other numbers of rows
-        fields |= _same_bits(trial, subject, answer)
-        stage("sampling")
+    trial = Trial(kernel, backend(kernel, device), values, bench, protocol.cache == "cold", ask)
+    subject = trial.subject
+    answer, fields = _called(trial, stage)
+    verdict = trial.judge([Timed(subject.asked(), answer)])
     if verdict.reason is not None:
         return fields | _judged(verdict)
-    subject.changing = changing = Changing(kernel.operation, subject.asked(subject.inputs), values)
-    first = [y[changing.rows].clone() for y in as_tuple(answer)]
-    again = trial.judge_again(subject, changing, answer)
+    if subject.overwritten is not None:
+        answer = copied(answer)
+    if point.get("determinism"):
+        stage("compiling")  # for other numbers of rows
+        fields |= _same_bits(trial, answer)
+        stage("sampling")
+    again = trial.judge_again(answer)
     if again.reason is not None or trial.backend == "interpreter":
         return fields | _judged(verdict if again.reason is None else again)
     del answer
-    changing.hold_others()
-    subject.restore()
-    return fields | _timed(trial, subject, changing, protocol, first)
+    subject.changing = trial.changing
+    return fields | _timed(trial, protocol)
 
 
-def _subject(trial: Trial, protocol: Protocol) -> Subject:
-    """What is timed, before its kernel is prepared."""
-    kernel, device, operation = trial.kernel, trial.bench.place.device, trial.kernel.operation
-    sizes = operation.sizes(trial.values.shape)
-    moved = operation.compulsory.bytes(sizes, trial.values.torch_dtype.itemsize)
-    if device.kind == "cpu":
-        require(moved)
-    inputs = trial.make(0)
-    names = [array.name for array in operation.inputs]
-    over = None if kernel.overwrites is None else names.index(kernel.overwrites)
-    original = None if over is None else inputs[over].clone()
-    flush = trial.bench.flush if protocol.cache == "cold" else None
-    cache_bytes = device.l2_bytes or 0
-    return Subject(kernel, inputs, trial.make, flush, cache_bytes, moved, over, original)
-
-
-def _called(trial: Trial, subject: Subject, stage: Stage) -> tuple[Tensors, dict[str, Any]]:
+def _called(trial: Trial, stage: Stage) -> tuple[Tensors, dict[str, Any]]:
     """The answer of the kernel that is prepared for the inputs, and the row's fields so far."""
-    interpreted, on_card = trial.backend == "interpreter", subject.inputs[0].is_cuda
+    subject, interpreted = trial.subject, trial.backend == "interpreter"
+    on_card = subject.inputs[0].is_cuda
     stage("compiling")
     if interpreted:  # it compiles nothing, so its first call is the judged one
         _poison(trial)
@@ -159,11 +135,20 @@ def _called(trial: Trial, subject: Subject, stage: Stage) -> tuple[Tensors, dict
             clock.synchronize()
     fields: dict[str, Any] = {"compile_s": clock.now_s() - began, **fields_of(launches)}
     stage("sampling")
-    if not interpreted:
-        del answer
-        subject.restore()
-        _poison(trial)
-        answer, fields["peak_bytes"] = with_peak(lambda: subject.call(*subject.inputs), on_card)
+    if interpreted:
+        return answer, fields
+    del answer
+    subject.restore()
+    _poison(trial)
+    before = 0
+    if on_card:
+        clock.synchronize()
+        torch.cuda.reset_peak_memory_stats()
+        before = torch.cuda.memory_allocated()
+    answer = subject.call(*subject.inputs)
+    if on_card:  # what the call took beyond its inputs, its outputs among it
+        clock.synchronize()
+    fields["peak_bytes"] = torch.cuda.max_memory_allocated() - before if on_card else None
     return answer, fields
 
 
@@ -179,22 +164,7 @@ def _poison(trial: Trial) -> None:
         held.append(torch.full(shape, value, dtype=dtype, device=trial.bench.place.torch_device))
 
 
-def with_peak(call: Callable[[], Tensors], on_card: bool) -> tuple[Tensors, int | None]:
-    """A call's answer, and the most bytes of PyTorch's device memory it had beyond its inputs.
-
-    Its outputs are among them; None on a CPU.
-    """
-    if not on_card:
-        return call(), None
-    torch.cuda.synchronize()
-    torch.cuda.reset_peak_memory_stats()
-    before = torch.cuda.memory_allocated()
-    answer = call()
-    torch.cuda.synchronize()
-    return answer, torch.cuda.max_memory_allocated() - before
-
-
-def _same_bits(trial: Trial, subject: Subject, answer: Tensors) -> dict[str, bool | None]:
+def _same_bits(trial: Trial, answer: Tensors) -> dict[str, bool | None]:
     """The row's ``deterministic`` and ``batch_invariant``, of an answer that no call writes to.
 
     The first is whether further calls on the same inputs answer as the first did. The second is
@@ -202,7 +172,8 @@ def _same_bits(trial: Trial, subject: Subject, answer: Tensors) -> dict[str, boo
     kernel may cut or launch otherwise, are compared with those rows of the first answer. It is None
     where there are no fewer rows, or the kernel takes none of these shapes.
     """
-    kernel, inputs, first = trial.kernel, subject.inputs, fingerprints(answer)
+    kernel, subject, first = trial.kernel, trial.subject, fingerprints(answer)
+    inputs = subject.inputs
     same, alike = True, []
     for _ in range(CALLS):
         subject.before()
@@ -228,14 +199,9 @@ def _judged(verdict: Verdict) -> dict[str, Any]:
     return {"status": "ok" if verdict.reason is None else "incorrect", **asdict(verdict)}
 
 
-def _timed(
-    trial: Trial,
-    subject: Subject,
-    changing: Changing,
-    protocol: Protocol,
-    first: Sequence[torch.Tensor],
-) -> dict[str, Any]:
+def _timed(trial: Trial, protocol: Protocol) -> dict[str, Any]:
     """The fields of a row that is timed, or why its answers or its time are none."""
+    subject = trial.subject
     monitor = trial.bench.monitor
     before, began = monitor.read(), clock.now_s()
     timer = import_module(f"experiments.worker.timers.{protocol.timer}")
@@ -243,13 +209,13 @@ def _timed(
     sampling_s = clock.now_s() - began
     after = monitor.read()
     middle = median(sampling.samples_us)
-    verdict = trial.judge_timed(changing, sampling.timed, first)
+    verdict = trial.judge(sampling.timed)
     if verdict.reason is not None:
         return _judged(verdict) | {"reason": f"after timing: {verdict.reason}"}
     left_us = unfinished_us(subject) if protocol.timer == "events" else 0.0
-    slowed = {*(before.throttled or []), *(after.throttled or [])}
-    others = [n for n in (before.other_processes, after.other_processes) if n is not None]
-    fields = _judged(verdict) | asdict(after) | {
+    slowed = {*(before["throttled"] or []), *(after["throttled"] or [])}
+    others = [one["other_processes"] for one in (before, after)]
+    fields = _judged(verdict) | after | {
         "timer": protocol.timer,
         "cache": protocol.cache,
         "sampling_s": sampling_s,
@@ -259,10 +225,10 @@ def _timed(
         "time_high_us": middle.high,
         "late": sampling.late,
         "stop_reason": sampling.stop_reason,
-        "throttled": None if after.throttled is None else sorted(slowed),
-        "sm_clock_before_mhz": before.sm_clock_mhz,
-        "temperature_before_c": before.temperature_c,
-        "other_processes": max(others, default=None),
+        "throttled": None if after["throttled"] is None else sorted(slowed),
+        "sm_clock_before_mhz": before["sm_clock_mhz"],
+        "temperature_before_c": before["temperature_c"],
+        "other_processes": max((n for n in others if n is not None), default=None),
     }  # fmt: skip
     if left_us > UNFINISHED[0] * middle.value + UNFINISHED[1]:
         reason = (
@@ -289,27 +255,11 @@ def unfinished_us(subject: Subject) -> float:
     return min(left)
 
 
-@contextmanager
-def profiler_range(name: str) -> Iterator[None]:
-    """An NVTX range of this name, with a profiler that waits for ``cudaProfilerStart`` on inside.
-
-    Nothing launched before it is still running when it begins, nor anything of it when it ends.
-    """
-    torch.cuda.synchronize()
-    torch.cuda.nvtx.range_push(name)
-    torch.cuda.profiler.start()
-    try:
-        yield
-        torch.cuda.synchronize()
-    finally:
-        torch.cuda.profiler.stop()
-        torch.cuda.nvtx.range_pop()
-
-
 def profile(point: dict[str, Any], bench: Bench) -> dict[str, Any]:
-    """Calls a point's kernel twice, the second time with L2 flushed and inside a range.
+    """Calls a point's kernel twice, the second time with L2 flushed and inside an NVTX range.
 
-    Errors become a status.
+    A profiler that waits for ``cudaProfilerStart`` is on inside. Nothing launched before is still
+    running when the range begins, nor anything of it when it ends. Errors become a status.
 
     Args:
         point: ``kernel`` (configuration), ``rows``, ``cols``, ``dtype``, ``seed``, ``range``.
@@ -326,8 +276,10 @@ def profile(point: dict[str, Any], bench: Bench) -> dict[str, Any]:
         call = kernel.prepare(*inputs)
         call(*inputs)
         bench.flush()
-        with profiler_range(point["range"]):
+        torch.cuda.synchronize()
+        with torch.cuda.nvtx.range("{}", point["range"]), torch.cuda.profiler.profile():
             call(*inputs)
+            torch.cuda.synchronize()
         return {"status": "ok", "reason": None}
 
     return _guarded(two_calls, bench)

@@ -35,17 +35,11 @@ class BadJob(Exception):
 
 @dataclasses.dataclass(frozen=True)
 class Function(Kernel):
-    """A function of a file, under an operation of ours.
+    """A function of a file, under an operation of ours."""
 
-    Attributes:
-        file: The file's name, without its folder.
-        function: The function's name.
-        options: Keyword arguments of every call.
-    """
-
-    file: str = ""
+    file: str = ""  # its name, without its folder
     function: str = ""
-    options: dict[str, Any] = dataclasses.field(default_factory=dict)
+    options: dict[str, Any] = dataclasses.field(default_factory=dict)  # arguments of every call
     backend = BACKEND
     on_chip = sympy.Integer(0)  # unknown
     called: ClassVar[Callable[..., Any]]
@@ -56,11 +50,9 @@ class Function(Kernel):
 
 
 def build(config: Mapping[str, Any]) -> Kernel:
-    """The kernel that ``file`` and ``function`` of a configuration name.
+    """The kernel of ``conf/kernel/outside.yaml``: ``file``, ``function``, ``operation`` (of ours).
 
-    Args:
-        config: ``file``, ``function``, ``operation`` (of ours, for a function), ``traffic`` (in
-            elements, such as ``3*M*N``, or None for the compulsory one) and ``options``.
+    ``traffic`` is a formula in elements, such as ``3*M*N``, or None for the compulsory one.
 
     Raises:
         BadJob: there is no such file, function or operation, or the file cannot be imported.
@@ -70,7 +62,7 @@ def build(config: Mapping[str, Any]) -> Kernel:
     module = load(path)
     found = getattr(module, name, None)
     if found is None:
-        known = ", ".join(sorted(_own(module))) or "none"
+        known = ", ".join(sorted(own(module))) or "none"
         raise BadJob(f"{path.name} has no {name!r}; its functions are {known}")
     if inspect.isclass(found) and issubclass(found, Kernel):
         try:
@@ -80,7 +72,7 @@ def build(config: Mapping[str, Any]) -> Kernel:
     if not callable(found):
         raise BadJob(f"{path.name}: {name} is a {type(found).__name__}, which cannot be called")
     operation = operation_named(str(config.get("operation")))
-    own = {
+    fields = {
         "operation": operation,
         "moves": traffic_of(config.get("traffic"), operation),
         "called": staticmethod(found),
@@ -89,8 +81,8 @@ def build(config: Mapping[str, Any]) -> Kernel:
     }
     triton = any(type(one).__module__.startswith("triton.runtime") for one in vars(module).values())
     if triton and os.environ.get("TRITON_INTERPRET", "0") not in ("", "0"):
-        own["backend"] = "triton"  # by its interpreter: checked, and not timed
-    kind: type[Function] = type(name, (Function,), own)
+        fields["backend"] = "triton"  # by its interpreter: checked, and not timed
+    kind: type[Function] = type(name, (Function,), fields)
     return kind(path.name, name, options)
 
 
@@ -99,23 +91,19 @@ def load(path: Path) -> ModuleType:
     """The module of a file, imported once; its folder is searched for what the file imports.
 
     Raises:
-        BadJob: it is no Python file, or its import fails.
+        BadJob: it is no Python file, its import fails, or changes what others use.
     """
-    if not path.is_file() or path.suffix != ".py":
+    spec = importlib.util.spec_from_file_location(f"outside_{path.stem}", path.resolve())
+    if not path.is_file() or path.suffix != ".py" or spec is None or spec.loader is None:
         raise BadJob(f"{path} is no Python file")
-    path = path.resolve()
     before = clock.state()
-    name = f"outside_{path.stem}"
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None
-    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    sys.path.append(str(path.parent))
+    sys.modules[spec.name] = module
+    sys.path.append(str(path.resolve().parent))
     try:
         spec.loader.exec_module(module)
     except BaseException as error:
-        del sys.modules[name]
+        del sys.modules[spec.name]
         if isinstance(error, KeyboardInterrupt):
             raise
         raise BadJob(f"{path.name}{line_of(error, path)}: {one_line(error)}") from None
@@ -124,50 +112,22 @@ def load(path: Path) -> ModuleType:
     return module
 
 
-def _own(module: ModuleType) -> dict[str, Any]:
-    """The functions and classes that a file itself defines, by name."""
-    own = {name: one for name, one in vars(module).items() if not name.startswith("_")}
+def own(module: ModuleType) -> dict[str, Any]:
+    """The public functions and classes that a file itself defines, by name."""
     return {
         name: one
-        for name, one in own.items()
-        if callable(one) and one.__module__ == module.__name__
+        for name, one in vars(module).items()
+        if name[0] != "_" and callable(one) and getattr(one, "__module__", "") == module.__name__
     }
-
-
-def kernels_of(module: ModuleType, operation: type[Operation]) -> list[str]:
-    """The kernels of a file that carry out one of its operations.
-
-    Raises:
-        BadJob: there is none.
-    """
-    found = [
-        name
-        for name, one in _own(module).items()
-        if inspect.isclass(one)
-        and issubclass(one, Kernel)
-        and isinstance(getattr(one, "operation", None), operation)
-    ]
-    if not found:
-        file = Path(str(module.__file__)).name
-        raise BadJob(f"{file}: no Kernel class has the operation {operation.__name__}")
-    return found
 
 
 @cache
 def operations() -> dict[str, Operation]:
     """The operations of ``kernels/`` by name."""
-    found: dict[str, Operation] = {}
-    for path in sorted((ROOT / "kernels").glob("*/operation.py")):
-        module = importlib.import_module(f"kernels.{path.parent.name}.operation")
-        for one in vars(module).values():
-            if isinstance(one, Operation):
-                found[one.name] = one
-    return found
-
-
-def is_ours(operation: Operation) -> bool:
-    """Whether an operation is one of ``kernels/``, which any process can make."""
-    return operations().get(operation.name) is operation
+    paths = sorted((ROOT / "kernels").glob("*/operation.py"))
+    modules = [importlib.import_module(f"kernels.{path.parent.name}.operation") for path in paths]
+    found = [one for module in modules for one in vars(module).values()]
+    return {one.name: one for one in found if isinstance(one, Operation)}
 
 
 def operation_named(name: str) -> Operation:
@@ -202,8 +162,9 @@ def traffic_of(text: Any, operation: Operation) -> Traffic:
 
 def line_of(error: BaseException, path: Path) -> str:
     """``:12``, the last line of a file that an error came through; empty where it was none."""
-    if isinstance(error, SyntaxError) and error.filename == str(path):
+    file = str(path.resolve())
+    if isinstance(error, SyntaxError) and error.filename == file:
         return f":{error.lineno}"
     frames = traceback.extract_tb(error.__traceback__)
-    lines = [frame.lineno for frame in frames if frame.filename == str(path)]
+    lines = [frame.lineno for frame in frames if frame.filename == file]
     return f":{lines[-1]}" if lines else ""

@@ -1,4 +1,7 @@
-"""Where this worker runs: the device, what the kernels may know of it, and the software."""
+"""Where this worker runs: the device, its state around a measurement, and the software.
+
+The state of a card comes through NVML where there is one.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +11,14 @@ import os
 import platform
 import re
 import subprocess
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from experiments.child import ROOT
-from experiments.worker.machine import Monitor, ask_nvml
 
 if TYPE_CHECKING:
     from kernels.device import Device
@@ -24,36 +28,51 @@ CODE = ("kernels", "experiments", "conf")  # what a measurement depends on
 
 # Switches of the libraries that change what a kernel costs. None holds a path or a name.
 VARIABLES = (
-    "CUDA_DEVICE_MAX_CONNECTIONS",
-    "CUDA_LAUNCH_BLOCKING",
-    "CUDA_MODULE_LOADING",
-    "NVIDIA_TF32_OVERRIDE",
-    "OMP_NUM_THREADS",
-    "PYTORCH_CUDA_ALLOC_CONF",
-    "TORCHINDUCTOR_DYNAMIC_SCALE_RBLOCK",
-    "TRITON_ALLOW_NON_CONSTEXPR_GLOBALS",
-    "TRITON_DEFAULT_FP_FUSION",
-    "TRITON_INTERPRET",
+    *("CUDA_DEVICE_MAX_CONNECTIONS", "CUDA_LAUNCH_BLOCKING", "CUDA_MODULE_LOADING"),
+    *("NVIDIA_TF32_OVERRIDE", "OMP_NUM_THREADS", "PYTORCH_CUDA_ALLOC_CONF"),
+    *("TORCHINDUCTOR_DYNAMIC_SCALE_RBLOCK", "TRITON_ALLOW_NON_CONSTEXPR_GLOBALS"),
+    *("TRITON_DEFAULT_FP_FUSION", "TRITON_INTERPRET"),
 )
+
+CGROUP = Path("/sys/fs/cgroup")
+
+# By the name of a field: what NVML calls it, and the number of a clock or sensor. Clocks are in
+# MHz, power in watts, temperatures in °C; a mode is 1 where it is on.
+STATE: dict[str, tuple[Any, ...]] = {
+    "sm_clock_mhz": ("ClockInfo", 1),
+    "memory_clock_mhz": ("ClockInfo", 2),
+    "power_w": ("PowerUsage",),
+    "temperature_c": ("Temperature", 0),
+}
+SETUP: dict[str, tuple[Any, ...]] = {
+    "power_limit_w": ("PowerManagementLimit",),
+    "max_sm_clock_mhz": ("MaxClockInfo", 1),
+    "max_memory_clock_mhz": ("MaxClockInfo", 2),
+    "persistence_mode": ("PersistenceMode",),
+    "compute_mode": ("ComputeMode",),
+    "mig_mode": ("MigMode",),
+    "ecc_mode": ("EccMode",),
+}
+# NVML's clock event reasons that slow a kernel down, by the bit that reports them. Idle and
+# application-set clocks are how the card was left, not a fault of the moment.
+SLOWDOWNS = {
+    0x0000000000000004: "software power cap",
+    0x0000000000000008: "hardware slowdown",
+    0x0000000000000020: "software thermal slowdown",
+    0x0000000000000040: "hardware thermal slowdown",
+    0x0000000000000080: "hardware power brake",
+}
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a worker measures.
+    """Where a worker measures."""
 
-    Attributes:
-        torch_device: ``cuda:0`` or ``cpu``.
-        device: What kernels may know of it.
-        environment: Versions and settings, as rows have them.
-        serial: The card's own number, None on a CPU.
-        host_cards: The number of cards of the host.
-    """
-
-    torch_device: str
-    device: Device
-    environment: dict[str, Any]
-    serial: str | None = None
-    host_cards: int | None = None
+    torch_device: str  # cuda:0 or cpu
+    device: Device  # what kernels may know of it
+    environment: dict[str, Any]  # versions and settings, as rows have them
+    serial: str | None = None  # the card's own, None on a CPU
+    host_cards: int | None = None  # how many the host has
 
 
 def take_place(asked: str) -> Place:
@@ -83,9 +102,8 @@ def take_place(asked: str) -> Place:
         uuid = f"GPU-{torch.cuda.get_device_properties(0).uuid}"
         # the same for the same card, and its serial cannot be found from it
         mark = hashlib.sha256(uuid.encode()).hexdigest()[:8]
-        card = {"card": Monitor(uuid).setup(), "mark": mark}
-        settings, cards = environment() | card, ask_nvml("DeviceGetCount")
-        return Place("cuda:0", cuda_device(0), settings, uuid, cards)
+        settings = environment() | {"card": Monitor(uuid).setup(), "mark": mark}
+        return Place("cuda:0", cuda_device(0), settings, uuid, ask_nvml("DeviceGetCount"))
     cpu = Device(kind="cpu", name=_processor(), l2_bytes=_last_level_cache())
     return Place("cpu", cpu, environment())
 
@@ -105,8 +123,7 @@ def environment() -> dict[str, Any]:
         "processor": _processor(),
         "threads": torch.get_num_threads(),
         "variables": {name: os.environ[name] for name in VARIABLES if name in os.environ},
-        "commit": _git(ROOT, "rev-parse", "HEAD"),
-        "dirty": is_dirty(),
+        **commit(),
     }
 
 
@@ -118,18 +135,18 @@ def version_of(package: str) -> str | None:
         return None
 
 
-def is_dirty(root: Path = ROOT) -> bool | None:
-    """Whether the commit is not the code that runs: a file of it differs, or is not tracked."""
-    changed = _git(root, "status", "--porcelain", "--", *CODE)
-    return None if changed is None else bool(changed)
+def commit(root: Path = ROOT) -> dict[str, Any]:
+    """The checkout's ``commit``, and whether it is ``dirty``; both None without a repository.
 
-
-def _git(root: Path, *arguments: str) -> str | None:
-    command = ["git", "-C", str(root), *arguments]
+    It is dirty if the commit is not the code that runs: a file of it differs, or is not tracked.
+    """
+    command = ["git", "-C", str(root), "status", "--porcelain=v2", "--branch", "--", *CODE]
     with suppress(OSError, subprocess.SubprocessError):
         done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
-        return done.stdout.strip()
-    return None
+        found = re.search(r"^# branch.oid (\w+)$", done.stdout, re.M)
+        dirty = re.search(r"^[^#]", done.stdout, re.M) is not None
+        return {"commit": found and found[1], "dirty": dirty}
+    return {"commit": None, "dirty": None}
 
 
 def _processor() -> str:
@@ -142,10 +159,112 @@ def _processor() -> str:
 
 def _last_level_cache() -> int:
     """Bytes of the largest cache the first core sees, 32 MiB where the system does not show it."""
-    sizes = [32 << 20]
-    for path in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size"):
-        text = path.read_text().strip()
-        units = {"K": 1 << 10, "M": 1 << 20}
-        if text[:-1].isdigit() and text[-1] in units:
-            sizes.append(int(text[:-1]) * units[text[-1]])
-    return max(sizes)
+    caches = Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size")
+    texts = [re.fullmatch(r"(\d+)([KM])\s*", path.read_text()) for path in caches]
+    units = {"K": 1 << 10, "M": 1 << 20}
+    return max([32 << 20, *(int(found[1]) * units[found[2]] for found in texts if found)])
+
+
+class Monitor:
+    """Reads one CUDA device by its serial; a fact is None where NVML does not give it."""
+
+    def __init__(self, uuid: str | None) -> None:
+        self._card = None if uuid is None else ask_nvml("DeviceGetHandleByUUID", uuid)
+
+    def read(self) -> dict[str, Any]:
+        """The state now: `STATE`, ``throttled``, the reasons for any slowdown, and
+        ``other_processes``, how many compute processes on the card are not this sweep's.
+
+        It takes about a millisecond, so never inside a timed window.
+        """
+        bits = self._get("CurrentClocksEventReasons")
+        pids = [int(process.pid) for process in self._get("ComputeRunningProcesses") or []]
+        return self._facts(STATE) | {
+            "throttled": None if bits is None else [SLOWDOWNS[b] for b in SLOWDOWNS if bits & b],
+            "other_processes": foreign(pids, os.getpid(), os.getppid(), parent),
+        }
+
+    def setup(self) -> dict[str, Any]:
+        """How the card was left by whoever runs it: what a repetition would have to set alike."""
+        return {"driver_cuda": ask_nvml("SystemGetCudaDriverVersion"), **self._facts(SETUP)}
+
+    def _facts(self, names: Mapping[str, tuple[Any, ...]]) -> dict[str, Any]:
+        facts = {name: self._get(*what) for name, what in names.items()}
+        for name, fact in facts.items():
+            if isinstance(fact, list | tuple):  # a mode now, and after the next start
+                facts[name] = fact[0]
+            elif name.endswith("_w") and fact is not None:
+                facts[name] = fact * 1e-3
+        return facts
+
+    def _get(self, fact: str, *arguments: int) -> Any:
+        if self._card is None:
+            return None
+        return ask_nvml(f"DeviceGet{fact}", self._card, *arguments)
+
+
+@cache
+def _nvml() -> Any:
+    import pynvml
+
+    pynvml.nvmlInit()
+    return pynvml
+
+
+def ask_nvml(fact: str, *arguments: Any) -> Any:
+    """The answer of NVIDIA's management library, such as to ``DeviceGetCount``.
+
+    None without the library, a driver or permission, and for a fact that the card does not give.
+    """
+    with suppress(Exception):
+        return getattr(_nvml(), f"nvml{fact}")(*arguments)
+    return None
+
+
+def foreign(
+    pids: Sequence[int], own: int, family: int, parent_of: Callable[[int], int | None]
+) -> int | None:
+    """The number of compute processes on a card that do not belong to this sweep.
+
+    The sweep's are the descendants of its parent, ``family``. In a container the driver lists the
+    host's process numbers, and none is this worker's ``own``: then one is taken for this worker and
+    any other for a foreign one. None where the driver lists no process at all.
+    """
+
+    def is_ours(pid: int | None) -> bool:
+        return pid == family or (bool(pid) and is_ours(parent_of(pid or 0)))
+
+    if own in pids:
+        return sum(not is_ours(pid) for pid in set(pids))
+    return len(set(pids)) - 1 if pids else None
+
+
+def parent(pid: int) -> int | None:
+    """A process's parent, None where the system does not show it."""
+    try:
+        status = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return None
+    # the name before it stands in parentheses and may hold anything
+    return int(status.rpartition(")")[2].split()[1])
+
+
+def require(size_bytes: int) -> None:
+    """Sees to it that the host has so many bytes left, before they are taken.
+
+    Linux promises memory that it does not have. It then ends a process of its own choice, which may
+    be the sweep and not the worker.
+
+    Raises:
+        MemoryError: it has fewer, without swapping and within a container's limit.
+    """
+    free = float("inf")
+    with suppress(OSError, IndexError):
+        memory = Path("/proc/meminfo").read_text()
+        free = int(memory.partition("MemAvailable:")[2].split()[0]) * 1024
+    with suppress(OSError, ValueError):  # no container, or "max"
+        limit, used = ((CGROUP / f"memory.{name}").read_text() for name in ("max", "current"))
+        free = min(free, int(limit) - int(used))
+    if size_bytes > free:
+        wanted, left = size_bytes / 1e9, free / 1e9
+        raise MemoryError(f"input and answer take {wanted:.3g} GB, and {left:.3g} GB are free")

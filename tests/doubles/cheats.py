@@ -17,33 +17,31 @@ CALLS = 0
 softmax = torch.softmax
 
 
-def by_address(x: torch.Tensor) -> torch.Tensor:
-    """Keeps an answer by the address of its input."""
-    key = x.data_ptr(), x.shape, x.dtype
+def _kept(x: torch.Tensor, *key: Any) -> torch.Tensor:
+    key = (*key, x.shape, x.dtype)
     if key not in KEPT:
         KEPT[key] = softmax(x, -1)
     return KEPT[key]
 
 
+def by_address(x: torch.Tensor) -> torch.Tensor:
+    """Keeps an answer by the address of its input."""
+    return _kept(x, x.data_ptr())
+
+
 def by_address_copied(x: torch.Tensor) -> torch.Tensor:
     """The same, but each caller gets a copy."""
-    return by_address(x).clone()
+    return _kept(x, x.data_ptr()).clone()
 
 
 def by_version(x: torch.Tensor) -> torch.Tensor:
     """Keeps an answer by address and by PyTorch's count of changes."""
-    key = x.data_ptr(), x._version, x.shape, x.dtype
-    if key not in KEPT:
-        KEPT[key] = softmax(x, -1)
-    return KEPT[key].clone()
+    return _kept(x, x.data_ptr(), x._version).clone()
 
 
 def by_corner(x: torch.Tensor) -> torch.Tensor:
     """Keeps an answer by the first and the last element."""
-    key = x.data_ptr(), float(x.flatten()[0]), float(x.flatten()[-1]), x.shape, x.dtype
-    if key not in KEPT:
-        KEPT[key] = softmax(x, -1)
-    return KEPT[key].clone()
+    return _kept(x, x.data_ptr(), float(x.flatten()[0]), float(x.flatten()[-1])).clone()
 
 
 def first_rows(x: torch.Tensor) -> torch.Tensor:
@@ -96,23 +94,24 @@ def later(x: torch.Tensor) -> torch.Tensor:
     return y
 
 
+def _slow(place: Any, name: str, factor: int) -> None:
+    """Has a function give a fraction of its answer, once."""
+    honest = getattr(place, name)
+    if not hasattr(honest, "slow"):
+        slow = lambda *given: honest(*given) / factor  # noqa: E731
+        slow.slow = True  # type: ignore[attr-defined]
+        setattr(place, name, slow)
+
+
 def clock(x: torch.Tensor) -> torch.Tensor:
     """Puts a slower clock in place of the host's."""
-    forwards = time.perf_counter_ns
-    if not hasattr(forwards, "slow"):
-        slow = lambda: forwards() // 100  # noqa: E731
-        slow.slow = True  # type: ignore[attr-defined]
-        time.perf_counter_ns = slow
+    _slow(time, "perf_counter_ns", 100)
     return softmax(x, -1)
 
 
 def event(x: torch.Tensor) -> torch.Tensor:
     """Has every CUDA event say a tenth of the time."""
-    if not hasattr(torch.cuda.Event.elapsed_time, "slow"):
-        honest = torch.cuda.Event.elapsed_time
-        slow = lambda self, end: honest(self, end) / 10  # noqa: E731
-        slow.slow = True  # type: ignore[attr-defined]
-        torch.cuda.Event.elapsed_time = slow  # type: ignore[method-assign]
+    _slow(torch.cuda.Event, "elapsed_time", 10)
     return softmax(x, -1)
 
 

@@ -44,13 +44,6 @@ class Slow(Double):
 
 
 @dataclass(frozen=True)
-class Packaged(Double):
-    """Runs another package, or says that it does."""
-
-    packages = ("sympy",)
-
-
-@dataclass(frozen=True)
 class Wrong(Double):
     """Forgets the last column."""
 

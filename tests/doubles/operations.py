@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import torch
 
 from kernels.kernel import Array, Kernel, Operation, Shape
-from kernels.language import jit, next_power_of_two, tl
 from kernels.traffic import M, N, Traffic
 from tests.doubles.kernels import Double
 
@@ -40,19 +39,14 @@ class Loss(Operation):
 LOSS = Loss()
 
 
-class Lossy(Kernel):
-    """One read of x and of the targets, two floats a row."""
-
-    operation = LOSS
-    moves = Traffic(M * N, 0 * M, read_bytes=8 * M, write_bytes=8 * M)
-    on_chip = N
-
-
 @dataclass(frozen=True)
-class TorchLoss(Lossy):
+class TorchLoss(Kernel):
     """By PyTorch's operations; ``wrong`` spoils one of the outputs."""
 
+    operation = LOSS
     backend = "torch"
+    moves = Traffic(M * N, 0 * M, read_bytes=8 * M, write_bytes=8 * M)
+    on_chip = N
 
     wrong: str = ""
 
@@ -60,43 +54,6 @@ class TorchLoss(Lossy):
         lse = torch.logsumexp(x.float(), 1)
         loss = torch.nn.functional.cross_entropy(x.float(), target, reduction="none")
         return loss, lse * 1.001 if self.wrong == "lse" else lse
-
-
-@dataclass(frozen=True)
-class TritonLoss(Lossy):
-    """A program a row; ``twice`` reads the target once more than it says."""
-
-    backend = "triton"
-
-    twice: bool = False
-
-    def __call__(self, x: torch.Tensor, target: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        made = [torch.empty(len(x), dtype=torch.float32, device=x.device) for _ in range(2)]
-        block = next_power_of_two(x.shape[1])
-        _loss[(len(x),)](x, target, *made, x.shape[1], BLOCK=block, TWICE=self.twice)
-        return made[0], made[1]
-
-
-@jit
-def _loss(
-    x: tl.tensor,
-    target: tl.tensor,
-    loss: tl.tensor,
-    lse: tl.tensor,
-    cols: tl.tensor,
-    BLOCK: tl.constexpr,
-    TWICE: tl.constexpr,
-) -> None:
-    row = tl.program_id(0)
-    columns = tl.arange(0, BLOCK)
-    values = tl.load(x + row * cols + columns, columns < cols, float("-inf")).to(tl.float32)
-    chosen = tl.load(target + row)
-    if TWICE:
-        chosen = tl.load(target + row)
-    maximum = tl.max(values)
-    total = maximum + tl.log(tl.sum(tl.exp(values - maximum)))
-    tl.store(lse + row, total)
-    tl.store(loss + row, total - tl.sum(tl.where(columns == chosen, values, 0.0)))
 
 
 class Grow(Operation):

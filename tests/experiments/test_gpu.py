@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from experiments.worker.flush import Flush
-from experiments.worker.measure import measure, with_peak
+from experiments.worker.measure import measure
 from experiments.worker.place import take_place
 from experiments.worker.timers import CannotTime, Protocol, Subject, events, graph
 from experiments.worker.timers.graph import PLACES
@@ -34,14 +34,12 @@ def bench() -> Bench:
 def point(
     target: str, rows: int, cols: int, dtype: str = "float32", **timing: Any
 ) -> dict[str, Any]:
-    return {
-        "kernel": {"_target_": target}, "rows": rows, "cols": cols, "dtype": dtype, "seed": 0,
-        "timing": TIMING | timing,
-    }  # fmt: skip
+    place = {"rows": rows, "cols": cols, "dtype": dtype, "seed": 0}
+    return {"kernel": {"_target_": target}, "timing": TIMING | timing, **place}
 
 
-def quiet(stage: str) -> None:
-    pass
+def measured(bench: Bench, target: str, rows: int, cols: int, **timing: Any) -> dict[str, Any]:
+    return measure(point(target, rows, cols, **timing), bench, lambda stage: None)
 
 
 VARIANTS = [
@@ -59,51 +57,44 @@ VARIANTS = [
 def test_memory_is_back_at_its_baseline_after_every_point(
     bench: Bench, target: str, timer: str
 ) -> None:
-    measure(point("tests.doubles.kernels.Good", 64, 64), bench, quiet)
+    measured(bench, "tests.doubles.kernels.Good", 64, 64)
     before = torch.cuda.memory_allocated()
-    measure(point(target, 4096, 2048, timer=timer), bench, quiet)
+    measured(bench, target, 4096, 2048, timer=timer)
     assert torch.cuda.memory_allocated() == before
 
 
 def test_rows_tell_the_launch_and_the_state_of_the_machine(bench: Bench) -> None:
-    row = measure(point("kernels.softmax.fused_row.FusedRow", 512, 1000), bench, quiet)
-    assert row["status"] == "ok"
-    assert row["programs"] == 512
-    assert row["warps"] == 4
-    assert row["registers"] > 0
-    assert row["spills"] == 0
-    assert row["sm_clock_mhz"] > 0
-    assert row["power_w"] > 0
+    row = measured(bench, "kernels.softmax.fused_row.FusedRow", 512, 1000)
+    assert [row[name] for name in ("status", "programs", "warps", "spills")] == ["ok", 512, 4, 0]
+    assert min(row[name] for name in ("registers", "sm_clock_mhz", "power_w")) > 0
     assert isinstance(row["throttled"], list)
 
 
 def test_graph_and_events_agree_where_launch_cost_is_small(bench: Bench) -> None:
     # not `copy`: in a graph it becomes a memory-copy node, which is another program
     target = "kernels.copy.copy_triton.CopyTriton"
-    times = [
-        measure(point(target, 8192, 16384, timer=timer), bench, quiet)["time_us"]
+    by_events, by_graph = (
+        measured(bench, target, 8192, 16384, timer=timer)["time_us"]
         for timer in ("events", "graph")
-    ]
-    assert times[0] == pytest.approx(times[1], rel=0.05)
+    )
+    assert by_events == pytest.approx(by_graph, rel=0.05)
 
 
 def test_a_cold_graph_of_a_tiny_point_says_that_it_cannot(bench: Bench) -> None:
-    row = measure(point("kernels.copy.copy.Copy", 1, 64, timer="graph"), bench, quiet)
+    tiny = bench, "kernels.copy.copy.Copy", 1, 64
+    row = measured(*tiny, timer="graph")
     assert row["status"] == "unsupported"
     assert "timing.cache=warm" in row["reason"]
-    warm = measure(
-        point("kernels.copy.copy.Copy", 1, 64, timer="graph", cache="warm"), bench, quiet
-    )
-    assert warm["status"] == "ok"
-    assert warm["time_us"] < 10
+    warm = measured(*tiny, timer="graph", cache="warm")
+    assert (warm["status"], warm["time_us"] < 10) == ("ok", True)
 
 
 def test_a_dozen_shapes_are_each_compiled_and_never_run_eager(bench: Bench) -> None:
     naive, compiled = "kernels.softmax.naive.Naive", "kernels.softmax.compiled.Compiled"
     for cols in range(4096, 4096 + 12 * 128, 128):
-        row = measure(point(compiled, 4096, cols), bench, quiet)
+        row = measured(bench, compiled, 4096, cols)
         assert row["status"] == "ok", row["reason"]
-    slow = measure(point(naive, 4096, cols), bench, quiet)
+    slow = measured(bench, naive, 4096, cols)
     assert row["time_us"] < 0.5 * slow["time_us"]
 
 
@@ -129,14 +120,18 @@ def test_the_wrong_card_and_a_missing_card_are_one_line_and_no_row(sweep: Comman
         assert done.rows == []
 
 
-def elapsed(
+def sampled(
     call: Callable[[torch.Tensor], torch.Tensor],
     before: Callable[[], object] | None,
     x: torch.Tensor,
-) -> float:
-    protocol = Protocol("events", "cold", 3, 50, 100, 0.01, 30)
-    subject = Subject(call, (x,), lambda _: (x,), before)
-    return statistics.median(events.sample(subject, protocol).samples_us)
+    least: int = 50,
+) -> list[float]:
+    protocol = Protocol("events", "cold", 3, least, 100, 0.01, 30)
+    return events.sample(Subject(call, (x,), lambda _: (x,), before), protocol).samples_us
+
+
+def elapsed(*what: Any) -> float:
+    return statistics.median(sampled(*what))
 
 
 def test_neither_the_flush_nor_the_hosts_time_to_launch_is_in_the_timed_window() -> None:
@@ -197,12 +192,9 @@ def test_a_host_that_stumbles_leaves_no_mark_on_the_samples() -> None:
             time.sleep(1e-3)
         return torch.clone(x)
 
-    protocol = Protocol("events", "cold", 3, 100, 100, 1e-9, 30)
-    x = torch.randn(512, 512, device="cuda")
-    flush = Flush("cuda", 60 << 20)
-    samples = events.sample(Subject(stumbling, (x,), lambda _: (x,), flush), protocol).samples_us
-    assert len(samples) == 100
-    assert max(samples) < 100
+    x, flush = torch.randn(512, 512, device="cuda"), Flush("cuda", 60 << 20)
+    samples = sampled(stumbling, flush, x, 100)
+    assert (len(samples), max(samples) < 100) == (100, True)
 
 
 def test_a_call_that_waits_for_the_device_is_refused_by_events() -> None:
@@ -215,19 +207,26 @@ def test_a_call_that_waits_for_the_device_is_refused_by_events() -> None:
         elapsed(waiting, None, torch.randn(512, 512, device="cuda"))
 
 
-def test_the_most_memory_of_a_call_is_its_output_and_what_it_makes_on_the_way() -> None:
-    x = torch.randn(1024, 1024, device="cuda")
-    assert with_peak(lambda: torch.softmax(x, 1), True)[1] == x.nbytes
-    assert with_peak(lambda: x.exp().add(1).mul(2), True)[1] == 2 * x.nbytes
-    assert with_peak(lambda: x.mul_(1), True)[1] == 0
+def test_the_most_memory_of_a_call_is_its_output_and_what_it_makes_on_the_way(bench: Bench) -> None:
+    size = 4 << 20
+    for target, sizes in (
+        ("kernels.softmax.torch_softmax.TorchSoftmax", [size]),
+        ("kernels.softmax.naive.Naive", range(2 * size, 4 * size)),
+        ("tests.doubles.operations.GrowInPlace", [0]),
+    ):
+        assert measured(bench, target, 1024, 1024)["peak_bytes"] in sizes
 
 
 @pytest.mark.parametrize("timer", ["events", "graph", "chain", "host"])
-@pytest.mark.parametrize("double", ["TorchLoss", "TritonLoss", "GrowInPlace"])
-def test_any_operation_is_timed_on_a_card(bench: Bench, double: str, timer: str) -> None:
-    asked = point(f"tests.doubles.operations.{double}", 4096, 1024, "bfloat16", timer=timer)
+@pytest.mark.parametrize(
+    "target",
+    [*(f"tests.doubles.operations.{double}" for double in ("TorchLoss", "GrowInPlace")),
+     "kernels.cross_entropy.online.CeOnline"],
+)  # fmt: skip
+def test_any_operation_is_timed_on_a_card(bench: Bench, target: str, timer: str) -> None:
+    asked = point(target, 4096, 1024, "bfloat16", timer=timer)
     outcome = measure(asked | {"determinism": True}, bench, lambda stage: None)
-    refused = (double, timer) == ("GrowInPlace", "graph")
+    refused = target.endswith("GrowInPlace") and timer == "graph"
     assert outcome["status"] == ("unsupported" if refused else "ok"), outcome["reason"]
     if not refused:
         assert outcome["deterministic"]
@@ -272,5 +271,5 @@ def test_a_cheat_on_a_card_has_no_time(
     file = str(ROOT / "tests" / "doubles" / "cheats.py")
     asked = point("experiments.worker.outside.Function", 8192, 32000)
     asked["kernel"] |= {"file": file, "function": function, "operation": "softmax"}
-    outcome = measure(asked, bench, quiet)
+    outcome = measure(asked, bench, lambda stage: None)
     assert outcome["status"] in status.split("|"), outcome.get("reason")

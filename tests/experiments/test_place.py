@@ -10,26 +10,27 @@ from typing import Any
 import pytest
 
 from experiments.worker.launches import fields_of, recorded
-from experiments.worker.place import is_dirty
+from experiments.worker.place import commit
 
 
 def test_code_that_is_changed_or_not_tracked_is_dirty(tmp_path: Path) -> None:
-    assert is_dirty(tmp_path) is None  # no repository
+    assert commit(tmp_path) == {"commit": None, "dirty": None}  # no repository
     (tmp_path / "kernels").mkdir()
     (tmp_path / "kernels" / "old.py").write_text("old\n")
     (tmp_path / ".gitignore").write_text("*.pyc\n")
-    for command in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "one"]):
+    for words in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "one"]):
         identity = ["-c", "user.name=a", "-c", "user.email=a@b"]
-        subprocess.run(["git", "-C", str(tmp_path), *identity, *command], check=True)
+        subprocess.run(["git", "-C", str(tmp_path), *identity, *words], check=True)
     (tmp_path / "outputs.txt").write_text("not tracked, and no code\n")
     (tmp_path / "kernels" / "old.pyc").write_text("ignored\n")
-    assert is_dirty(tmp_path) is False
+    assert commit(tmp_path)["dirty"] is False
+    assert len(commit(tmp_path)["commit"]) == 40
     new = tmp_path / "kernels" / "new.py"
     new.write_text("new\n")
-    assert is_dirty(tmp_path) is True
+    assert commit(tmp_path)["dirty"] is True
     new.unlink()
     (tmp_path / "kernels" / "old.py").write_text("new\n")
-    assert is_dirty(tmp_path) is True
+    assert commit(tmp_path)["dirty"] is True
 
 
 def test_a_compiled_kernel_that_a_library_kept_is_seen_too(monkeypatch: pytest.MonkeyPatch) -> None:

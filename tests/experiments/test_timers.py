@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,18 +17,11 @@ from experiments.worker import gate, timers, trial
 from experiments.worker.flush import Flush
 from experiments.worker.measure import measure
 from experiments.worker.place import take_place
-from experiments.worker.timers import (
-    Call,
-    CannotTime,
-    Protocol,
-    Sampling,
-    Subject,
-    host,
-)
+from experiments.worker.timers import Call, CannotTime, Protocol, Sampling, Subject, host
 from experiments.worker.timers.graph import cold_buffers
 from experiments.worker.trial import Bench
 from tests.doubles.cuda import Card
-from tests.wandb_jobs import timed
+from tests.experiments.test_rows import row
 
 
 def protocol(**changes: float) -> Protocol:
@@ -40,12 +33,14 @@ def sampled(call: Call, x: torch.Tensor, flush: Any, chosen: Protocol) -> Sampli
     return host.sample(Subject(call, (x,), lambda _: (x,), flush), chosen)
 
 
-@dataclass
 class Clock:
     """A clock that stands still while nothing is done, in µs; the timers' for one test."""
 
-    now_us: float = 0.0
-    flushes: int = 0
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now_us, self.flushes = 0.0, 0
+        monkeypatch.setattr(worker_clock, "now_ns", lambda: round(1e3 * self.now_us))
+        monkeypatch.setattr(worker_clock, "now_s", lambda: self.now_us / 1e6)
+        monkeypatch.setattr(host, "waited_us", lambda: 0.0)
 
     def spend(self, us: float) -> None:
         self.now_us += us
@@ -57,11 +52,7 @@ class Clock:
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    clock = Clock()
-    monkeypatch.setattr(worker_clock, "now_ns", lambda: round(1e3 * clock.now_us))
-    monkeypatch.setattr(worker_clock, "now_s", lambda: clock.now_us / 1e6)
-    monkeypatch.setattr(host, "waited_us", lambda: 0.0)
-    return clock
+    return Clock(monkeypatch)
 
 
 def test_the_flush_precedes_every_sample_and_is_in_none_and_first_calls_are_thrown_away(
@@ -93,16 +84,16 @@ def test_a_time_limit_ends_a_slow_point_with_the_samples_it_has(clock: Clock) ->
 def test_a_window_in_which_another_process_had_the_core_is_no_sample(
     clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    switches = 0
+    waits = 0
 
     def interrupted(x: torch.Tensor) -> torch.Tensor:
-        nonlocal switches
-        often = x.shape[0] == 1
-        switches += often or clock.now_us % 2 == 0
-        clock.spend(3 if not often and clock.now_us % 2 else 9000 + 1)
+        nonlocal waits
+        late = x.shape[0] == 1 or clock.now_us % 2 == 0
+        waits += late
+        clock.spend(9001 if late else 3)
         return x.clone()
 
-    monkeypatch.setattr(host, "waited_us", lambda: 5000.0 * switches)
+    monkeypatch.setattr(host, "waited_us", lambda: 5000.0 * waits)
     sampling = sampled(interrupted, torch.randn(8, 8), None, protocol(warmup=0, min_samples=20))
     assert set(sampling.samples_us) == {3}
     assert sampling.late > 0
@@ -213,30 +204,20 @@ def test_a_chain_times_what_the_kernel_adds_to_its_neighbours(
 
 
 @pytest.mark.parametrize(
-    ("how", "said"),
+    ("how", "status", "said"),
     [
-        ({"target": "tests.doubles.kernels.WrongLater"}, "elements differ"),
-        ({"target": "tests.doubles.kernels.Spoil", "after": 9}, "changed its input"),
+        ({"target": "tests.doubles.kernels.WrongLater"}, "incorrect", "elements differ"),
+        ({"target": "tests.doubles.kernels.Spoil", "after": 9}, "incorrect", "changed its input"),
+        ({"kernel_us": 0.0}, "unsupported", "no more than its noise"),
+        ({"cache": "warm"}, "unsupported", "use timing.cache=cold"),
     ],
 )
-def test_a_kernel_that_goes_wrong_in_a_chain_has_no_time(
-    how: dict[str, Any], said: str, monkeypatch: pytest.MonkeyPatch
+def test_a_chain_that_goes_wrong_or_has_no_meaning_has_no_time(
+    how: dict[str, Any], status: str, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    outcome = chained(monkeypatch, 3.0, **how)
-    assert outcome["status"] == "incorrect"
-    assert outcome["reason"].startswith("after timing: ")
-    assert said in outcome["reason"]
-
-
-@pytest.mark.parametrize(
-    ("kernel_us", "cache", "said"),
-    [(0.0, "cold", "no more than its noise"), (3.0, "warm", "use timing.cache=cold")],
-)
-def test_a_chain_without_a_meaning_says_so_in_place_of_a_time(
-    kernel_us: float, cache: str, said: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    outcome = chained(monkeypatch, kernel_us, cache=cache)
-    assert outcome["status"] == "unsupported"
+    outcome = chained(monkeypatch, **{"kernel_us": 3.0, **how})
+    assert outcome["status"] == status
+    assert outcome["reason"].startswith("after timing: ") is (status == "incorrect")
     assert said in outcome["reason"]
     assert "time_us" not in outcome
 
@@ -266,6 +247,6 @@ def test_the_recipe_of_a_rows_field_is_a_line_in_the_schema_and_one_where_it_is_
         edited.append(names)
     outcome = measured("host", edited[0]["measure"])
     assert outcome["reserved_bytes"] is None  # there is no card here
-    old = timed(1024).model_dump()
+    old = row().model_dump()
     assert edited[1]["Row"].model_validate(old).reserved_bytes is None
     assert edited[1]["Row"].model_validate(old | {"reserved_bytes": 7}).reserved_bytes == 7

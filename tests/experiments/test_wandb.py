@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import getpass
 import json
+import os
+import platform
 import resource
 import sys
+import threading
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,216 +18,210 @@ import pytest
 
 from experiments import wandb
 from experiments.data.jobs import TrackerConfig
-from experiments.data.rows import Row, rows_files
-from experiments.wandb import mirror
+from experiments.data.rows import Row
+from experiments.sweep.jobs import Job
 from tests.conftest import QUICK, Command, shape
+from tests.doubles.wandb import REFUSED_KEY, Server
+from tests.experiments.test_rows import row
 from tests.house.shell import make
-from tests.wandb_jobs import (
-    failure,
-    job,
-    mirror_all,
-    mirrored,
-    secrets_of_this_machine,
-    timed,
-)
-from tests.wandb_server import KEY, REFUSED_KEY, WandbServer
 
-ROWS = [timed(1024), timed(2048), timed(4096)]
-MIXED = [*ROWS[:2], failure(4096, key="u", status="unsupported")]
+KEY = "k" * 40
+TIMED = {
+    "operation": "softmax", "kernel": "online", "params": {"block_size": 1024}, "rows": 4096,
+    "environment": {"torch": "2", "commit": "c0ffee"}, "device": "cuda", "gpu": "a card",
+    "backend": "triton", "timer": "events", "cache": "cold", "model_formula": "3MN",
+}  # fmt: skip
+
+
+def timed(cols: int, **changes: Any) -> Row:
+    """A row of 4096 × ``cols`` float32 that took ``cols`` microseconds."""
+    times = dict.fromkeys(("time_us", "time_low_us", "time_high_us"), float(cols))
+    size = changes.get("rows", 4096) * cols * 4 * 2
+    own = {"key": f"{cols} {changes}", "cols": cols, "compulsory_bytes": size}
+    return row(**TIMED | times | own | {"model_bytes": size * 3 // 2} | changes)
+
+
+def untimed(cols: int, status: str) -> Row:
+    none = dict.fromkeys(("time_us", "time_low_us", "time_high_us"))
+    return timed(cols, **none, status=status, reason="signal 11")
+
+
+ROWS = [timed(1024), timed(2048), untimed(4096, "unsupported")]
 RUN = "online tutorial float32 M=4096"
 
 
-def sync(out: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
-    """``make sync``: its status, and its one line."""
+def job(rows: list[Row], name: str = "online") -> tuple[Job, list[Row]]:
+    """A job with the rows that a sweep has of it at its end."""
+    return Job(
+        kernel="online", label=name, grid="tutorial", dtypes=tuple({row.dtype for row in rows}),
+        dtype="native", gpu="auto", variation="", overrides=(), config={},
+        shapes=tuple(dict.fromkeys((row.rows, row.cols) for row in rows)),
+    ), rows  # fmt: skip
+
+
+def mirrored(out: Path, rows: list[Row], **tracker: Any) -> list[str]:
+    out.mkdir(parents=True, exist_ok=True)
+    return wandb.mirror("a sweep", [job(rows)], TrackerConfig(**tracker), out)
+
+
+@pytest.fixture
+def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    """The server of a user without settings; no process of W&B's may outlive the test."""
+    with Server() as server:
+        url = f"http://127.0.0.1:{server.server_port}"
+        for name, value in (("HOME", str(tmp_path / "home")), ("NO_PROXY", "127.0.0.1"),
+                            ("WANDB_API_KEY", KEY), ("WANDB_BASE_URL", url)):  # fmt: skip
+            monkeypatch.setenv(name, value)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server
+        server.deaf = False
+        server.shutdown()
+    test = os.environ["PYTEST_CURRENT_TEST"].rpartition(" ")[0].encode()
+    for _ in range(100):
+        if not any(_serves(process, test) for process in Path("/proc").glob("[0-9]*")):
+            return
+        time.sleep(0.05)
+    pytest.fail("a process of W&B's outlives the test by five seconds")
+
+
+def _serves(process: Path, test: bytes) -> bool:
+    """Whether a process is W&B's, with this test's name in its environment."""
+    try:
+        command = (process / "cmdline").read_bytes()
+        return b"wandb-core" in command and test in (process / "environ").read_bytes()
+    except OSError:
+        return False  # it ended meanwhile
+
+
+def synced(out: Path, capsys: pytest.CaptureFixture[str]) -> str:
+    """The one line of ``make sync``."""
     capsys.readouterr()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "argv", ["wandb", "--out", str(out)])
-        try:
-            status = wandb.main()
-        except SystemExit as ended:
-            status = int(ended.code or 0)
-    done = capsys.readouterr()
-    [line] = (done.out + done.err).splitlines()
-    return status, line
+        wandb.main()
+    shown = "".join(capsys.readouterr())
+    assert shown.count("\n") == 1, shown
+    return shown.rstrip()
 
 
-@pytest.mark.usefixtures("account")
-def test_a_job_mirrored_offline_becomes_a_run_that_tells_nothing_about_this_machine(
-    tmp_path: Path,
-    server: WandbServer,
-    monkeypatch: pytest.MonkeyPatch,
+def test_a_sweep_mirrored_offline_becomes_runs_that_tell_nothing_about_this_machine(
+    tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
-) -> None:
-    (tmp_path / "variants.json").write_text("{}")
+) -> None:  # fmt: skip
     with monkeypatch.context() as patch:  # someone without key or home, whose variable renames runs
         patch.setenv("HOME", "/nonexistent")
         patch.setenv("WANDB_RUN_ID", "not-this-one")
         patch.delenv("WANDB_API_KEY")
-        assert mirrored(tmp_path, MIXED) == []
-        # nothing new starts no W&B
-        patch.setattr(wandb, "_run", None)
-        assert mirrored(tmp_path, MIXED) == []
-        more = [job(tmp_path, [*MIXED, timed(8192)])]
-        assert mirror("a sweep", more, TrackerConfig(backend="none"), tmp_path) == []
-    assert server.requests == []
-    stored = b"".join(file.read_bytes() for file in tmp_path.glob("wandb/**/*") if file.is_file())
-    rows = tmp_path / "tutorial" / "native-auto" / "online" / "rows.jsonl"
-    assert rows_files(tmp_path) == [rows]  # the artifact's copy is not one
-    assert [*tmp_path.rglob("rows.jsonl")] == [rows]
-    assert sync(tmp_path, capsys) == (0, f"uploaded 2 runs from {tmp_path}")
-    secrets = [*secrets_of_this_machine(tmp_path), "wandb.__main__"]
+        assert mirrored(tmp_path / "out", ROWS) == []
+        patch.setattr(wandb, "_run", None)  # nothing new starts no W&B
+        assert mirrored(tmp_path / "out", ROWS) == []
+        assert mirrored(tmp_path / "out", [*ROWS, timed(8192)], backend="none") == []
+    out = (tmp_path / "out").rename(tmp_path / "moved")
+    assert server.received == []
+    for key, why in ((REFUSED_KEY, "1 of 1 runs were not uploaded"), ("", "set WANDB_API_KEY")):
+        monkeypatch.setenv("WANDB_API_KEY", key)
+        assert why in synced(tmp_path, capsys)
+    monkeypatch.setenv("WANDB_API_KEY", KEY)
+    assert server.runs == {}
+    assert synced(tmp_path, capsys) == f"uploaded 1 run from {tmp_path}"
+    stored = b"".join(file.read_bytes() for file in out.glob("wandb/**/*") if file.is_file())
+    names = {platform.node(), getpass.getuser(), str(tmp_path), str(Path.cwd()), sys.executable,
+             *sys.argv[1:], "wandb.__main__"}  # fmt: skip
+    secrets = [name for name in names if len(name) > 4]  # short ones may occur by chance
     assert [secret for secret in secrets if secret.encode() in stored] == []
-    assert [secret for secret in secrets if secret in server.everything()] == []
-    run = server.store.named(RUN)
-    assert "host" not in run.fields
-    assert (run.fields["groupName"], run.fields["jobType"]) == ("a sweep", "online")
-    assert run.fields["tags"] == ["softmax", "tutorial", "float32", "a card"]
-    assert run.fields["notes"].splitlines() == [
-        "a paper; modelled traffic 3MN.", "4096×4096 unsupported: signal 11"
-    ]  # fmt: skip
-    assert {key: value for key, value in run.config.items() if key != "_wandb"} == {
-        "kernel": {"name": "online", "backend": "triton", "block_size": 1024},
-        "operation": "softmax", "grid": "tutorial", "dtype": "float32",
-        "M": 4096, "N": {"min": 1024, "max": 4096}, "gpu": "a card",
-        "timer": "events", "cache": "cold", "torch": "2", "triton": "3", "cuda": None,
-        "driver": None, "python": None, "commit": "c0ffee", "dirty": None,
+    assert [secret for secret in secrets if secret in "\n".join(server.received)] == []
+    [run] = server.named(RUN)
+    assert "host" not in run
+    assert (run["project"], run["groupName"], run["jobType"]) == (
+        "softmax-roofline", "a sweep", "online",
+    )  # fmt: skip
+    config = {key: one["value"] for key, one in json.loads(run["config"]).items()}
+    assert {key: value for key, value in config.items() if key != "_wandb"} == {
+        "kernel": {"name": "online", "backend": "triton", "block_size": 1024}, "grid": "tutorial",
+        "M": 4096, **{name: TIMED[name] for name in wandb.VALUES if name != "dtype"},
+        "dtype": "float32",
     }  # fmt: skip
-    assert run.history("time_us") == [(1024, 1024.0), (2048, 2048.0)]
-    assert run.history("effective_gbps")[0][1] == pytest.approx(4096 * 8 / 1e3)
-    assert (run.summary["points"], run.summary["ok"], run.summary["unsupported"]) == (3, 2, 1)
-    assert run.summary["best_effective_gbps"] == pytest.approx(4096 * 8 / 1e3)
-    assert "time_us" not in run.summary
-    assert (run.artifacts, run.exit_code) == ([], 0)
-    whole = server.store.named("rows a sweep")
-    assert (whole.artifacts, whole.lines, whole.summary["points"]) == (["rows-a-sweep"], [], 3)
-    manifest = next(data for path, data in server.store.uploads.items() if "manifest" in path)
-    place = "tutorial/native-auto/online"
-    assert {*json.loads(manifest)["contents"]} == {
-        f"{place}/rows.jsonl", f"{place}/config.json", "variants.json"
+    lines = [(line["N"], line["time_us"]) for _, line in sorted(run["lines"].items())]
+    assert lines == [(1024, 1024.0), (2048, 2048.0)]
+    best = 4096 * 8 / 1e3
+    assert run["lines"][0]["effective_gbps"] == pytest.approx(best)
+    assert run["summary"]["effective_gbps"] == {"max": pytest.approx(best)}
+    assert {name: run["summary"].get(name) for name in ("points", "ok", "unsupported")} == {
+        "points": 3, "ok": 2, "unsupported": 1,
     }  # fmt: skip
+    assert ("time_us" in run["summary"], run["exit_code"]) == (False, 0)
+    metrics = config["_wandb"]["m"]  # 1: a name; 5: the number of its axis, from 1
+    axes = {one["1"]: metrics[one["5"] - 1]["1"] for one in metrics if "5" in one}
+    assert axes == dict.fromkeys({*run["lines"][0]} & {*wandb.METRICS}, "N")
+    before = len(server.received)
+    assert synced(tmp_path, capsys) == f"nothing to upload below {tmp_path}"
+    assert len(server.received) == before
 
 
-@pytest.mark.usefixtures("account")
-def test_each_run_is_a_curve_over_n_or_over_m_where_n_is_fixed(
-    tmp_path: Path, server: WandbServer, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_each_run_is_a_curve_over_n_or_over_m_where_n_is_fixed() -> None:
     def at(*shapes: tuple[int, int], **changes: Any) -> list[Row]:
-        return [
-            timed(n, key=f"{m}×{n} {changes}", rows=m, relative_error=1e-8, **changes)
-            for m, n in shapes
-        ]
+        return [timed(n, rows=m, **changes) for m, n in shapes]
 
-    both = [*at((1, 64), (8, 64)), *at((1, 64), (8, 64), dtype="float16")]
-    jobs = {
-        "batch": both[::-1],
-        "grid": [*at((8, 64), (8, 32), (2, 32), (2, 64)), *at((2, 64), round=1)],
-        "irregular": at((3, 7), (9, 5)),
-    }  # fmt: skip
-    assert mirror_all(tmp_path / "shards" / "5eed", jobs) == []  # on Slurm, a shard's folder
-    assert sync(tmp_path, capsys)[0] == 0
-    assert server.store.named("rows a sweep 5eed").artifacts == ["rows-a-sweep-5eed"]
-    runs_of = {
-        run.fields["displayName"].replace(" tutorial", ""): run
-        for run in server.store.runs.values()
-        if run.lines
+    jobs = [
+        job([*at((8, 64), (1, 64)), *at((1, 64), (8, 64), dtype="float16")], "batch"),
+        job([*at((8, 64), (8, 32), (2, 32), (2, 64)), *at((2, 64), round=1)], "grid"),
+        job(at((3, 7), (9, 5)), "irregular"),
+    ]
+    assert {
+        run["name"].replace(" tutorial", ""): [run["axis"]]
+        + [(line["M"], line["N"]) for line in run["lines"]]
+        for run in wandb.runs_of("a sweep", jobs)
+    } == {
+        "batch float32 N=64": ["M", (1, 64), (8, 64)],
+        "batch float16 N=64": ["M", (1, 64), (8, 64)],
+        "grid float32 M=2": ["N", (2, 32), (2, 64), (2, 64)],
+        "grid float32 M=8": ["N", (8, 32), (8, 64)],
+        "irregular float32": ["N", (9, 5), (3, 7)],
     }
-    places = {name: [(line["M"], line["N"]) for line in run.lines] for name, run in runs_of.items()}
-    assert places == {
-        "batch float32 N=64": [(1, 64), (8, 64)],
-        "batch float16 N=64": [(1, 64), (8, 64)],
-        "grid float32 M=2": [(2, 32), (2, 64), (2, 64)],
-        "grid float32 M=8": [(8, 32), (8, 64)],
-        "irregular float32": [(9, 5), (3, 7)],
-    }
-    for name, run in runs_of.items():
-        metrics = run.config["_wandb"]["m"]  # 1: a name; 5: the number of its axis, from 1
-        axes = {metric["1"]: metrics[metric["5"] - 1]["1"] for metric in metrics if "5" in metric}
-        assert {*axes.values()} == {"M" if "N=" in name else "N"}
-        assert not {"M", "N", "round"} & {*axes}
 
 
-@pytest.mark.usefixtures("account")
 def test_a_sweep_without_a_gpu_shows_errors_and_modelled_bytes(
-    sweep_here: Command, server: WandbServer, capfd: pytest.CaptureFixture[str]
+    sweep_here: Command, server: Server, capfd: pytest.CaptureFixture[str]
 ) -> None:
     words = ["kernel=online", *shape(4, [8, 16]), "dtype=float32", "tracker=wandb", *QUICK]
     done = sweep_here(*words)
     assert (done.status, "warning" in done.stderr) == (0, False), done.stderr
-    assert sync(done.out, capfd) == (0, f"uploaded 3 runs from {done.out}")
-    [run] = [run for run in server.store.runs.values() if run.fields["jobType"] == "online"]
-    assert run.history("model_bytes") == [(8, 4 * 8 * 4 * 3), (16, 4 * 16 * 4 * 3)]
-    assert 0 < run.history("relative_error")[0][1] < 1e-6
-    assert run.history("time_us") == []
-    assert (run.config["kernel"]["name"], run.config["kernel"]["block_size"]) == ("online", 1024)
-    assert "interpreted" in run.fields["tags"]
-    assert 0 < run.summary["worst_relative_error"] < 1e-6
+    assert synced(done.out, capfd) == f"uploaded 2 runs from {done.out}"
+    [run] = [run for run in server.runs.values() if run["jobType"] == "online"]
+    lines = [line for _, line in sorted(run["lines"].items())]
+    assert [(line["N"], line["model_bytes"]) for line in lines] == [(8, 384), (16, 768)]
+    assert all("time_us" not in line and 0 < line["relative_error"] < 1e-6 for line in lines)
 
 
-@pytest.mark.usefixtures("account")
-def test_a_disk_that_is_full_for_wandb_costs_a_warning(tmp_path: Path) -> None:
-    jobs = [job(tmp_path, ROWS)]
+def test_a_disk_that_is_full_for_wandb_costs_a_warning(tmp_path: Path, server: Server) -> None:
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, before[1]))  # W&B's process inherits it
     try:
-        [warning] = mirror("a sweep", jobs, TrackerConfig(), tmp_path)
+        [warning] = mirrored(tmp_path, ROWS)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert "the rows are complete on disk" in warning
     assert "\n" not in warning
     assert mirrored(tmp_path, ROWS) == []  # with room again, all is written, and once
-    assert len(list(tmp_path.glob(f"wandb/offline-run-*/{wandb.DONE}"))) == 2
+    assert len(list(tmp_path.glob(f"wandb/offline-run-*/{wandb.DONE}"))) == 1
 
 
-@pytest.mark.usefixtures("account")
-def test_a_server_lost_on_the_way_gets_every_line_once_when_it_is_back(
-    tmp_path: Path, server: WandbServer, monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
-    server.deaf_after("CreateRunFiles")
+def test_a_lost_server_costs_a_warning_and_a_longer_curve_replaces_what_waits(
+    tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.deaf = True
     with monkeypatch.context() as patch:
         patch.setattr(wandb, "LIMIT_S", 5)
-        patch.setattr(wandb, "LIMIT_RUN_S", 0)
-        [warning] = mirror_all(tmp_path, {"one": ROWS}, "online")
+        [warning] = mirrored(tmp_path, ROWS, mode="online")
     assert warning.startswith("W&B online: no answer within 5 s; the rows are complete on disk")
-    server.released.set()
-    assert mirror_all(tmp_path, {"one": ROWS}, "online") == []
-    assert sync(tmp_path, capsys) == (0, f"nothing to upload below {tmp_path}")
-    assert len(server.store.runs) == 2
-    run = server.store.named("one tutorial float32 M=4096")
-    assert run.history("time_us") == [(n, n) for n in (1024, 2048, 4096)]
-    assert (run.exit_code, run.summary["points"], run.summary["failed"]) == (0, 3, 0)
-    assert run.fields["project"] == "softmax-roofline"
-    assert set(server.store.named("rows a sweep").artifacts) == {"rows-a-sweep"}
-
-
-@pytest.mark.usefixtures("account")
-def test_what_waits_offline_is_replaced_and_a_longer_curve_is_a_run_of_its_own(
-    tmp_path: Path, server: WandbServer, monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
-    sweep = tmp_path / "a" / "sweep"
-    assert mirrored(sweep, [timed(1024), failure(2048)]) == []
-    assert mirrored(sweep, [timed(1024), failure(2048), timed(4096)]) == []
-    sweep = sweep.rename(tmp_path / "moved")
-    for key, reason in ((REFUSED_KEY, "2 of 2 runs were not uploaded"), ("", "set WANDB_API_KEY")):
-        monkeypatch.setenv("WANDB_API_KEY", key)
-        status, line = sync(tmp_path, capsys)
-        assert (status, reason in line) == (2, True), line
-    assert server.store.runs == {}
-    monkeypatch.setenv("WANDB_API_KEY", KEY)
-    assert sync(tmp_path, capsys) == (0, f"uploaded 2 runs from {tmp_path}")
-    run = server.store.named(RUN)
-    assert [cols for cols, _ in run.history("time_us")] == [1024, 4096]
-    assert (run.exit_code, run.summary["failed"]) == (1, 1)
-    assert mirrored(sweep, [timed(1024), timed(2048, attempt=2), timed(4096)]) == []
-    assert sync(tmp_path, capsys) == (0, f"uploaded 2 runs from {tmp_path}")
-    curves = [one for one in server.store.runs.values() if one.fields["displayName"] == RUN]
-    assert [len(one.history("time_us")) for one in curves] == [2, 3]
-    [file] = rows_files(sweep)
-    assert file.read_bytes() in server.store.uploads.values()
-    before = len(server.requests)
-    assert sync(tmp_path, capsys) == (0, f"nothing to upload below {tmp_path}")
-    assert len(server.requests) == before
+    server.deaf = False
+    assert mirrored(tmp_path, [*ROWS[:2], untimed(4096, "crashed")], mode="online") == []
+    [run] = server.named(RUN)
+    assert (len(run["lines"]), run["summary"]["crashed"], run["exit_code"]) == (2, 1, 1)
+    longer = [*ROWS[:2], timed(4096)]
+    for _ in range(2):
+        assert mirrored(tmp_path, longer, mode="online") == []
+        assert [len(run["lines"]) for run in server.named(RUN)] == [2, 3]  # the uploaded one stays
 
 
 def test_make_sync_without_a_folder_is_one_line(tmp_path: Path) -> None:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import getpass
 import os
 import shutil
+import signal
 import socket
 import subprocess
+import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
-from tests.slurm.processes import below, free_port, kill, wait_until
+from tests.conftest import DOUBLES, ROOT, Result
 
 CONF = """
 ClusterName=one
@@ -41,11 +46,9 @@ NodeName={host} NodeAddr=127.0.0.1 CPUs={cpus} State=UNKNOWN
 PartitionName=all Nodes={host} Default=YES MaxTime=60 State=UP
 """
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch")
-
-
-def lacking() -> list[str]:
-    """The programs that a Slurm needs and this machine has not got."""
-    return [name for name in PROGRAMS if shutil.which(name, path=_path()) is None]
+PATH = f"{os.environ['PATH']}:/usr/sbin:/sbin"
+LACKING = [name for name in PROGRAMS if shutil.which(name, path=PATH) is None]
+LAUNCHER = ["hydra/launcher=slurm", "hydra.launcher.gres=null", "hydra.launcher.cpus_per_task=1"]
 
 
 class Cluster:
@@ -57,11 +60,11 @@ class Cluster:
             (folder / name).mkdir(parents=True)
         folder.chmod(0o755)
         host = socket.gethostname().partition(".")[0]
-        ports = {"ctld": free_port(), "slurmd": free_port()}
+        ports = {"ctld": _free_port(), "slurmd": _free_port()}
         whose = {"user": getpass.getuser(), "cpus": os.cpu_count()}
         conf = CONF.format(host=host, folder=folder, **ports, **whose)
         (folder / "slurm.conf").write_text(conf)
-        self.variables = {"SLURM_CONF": str(folder / "slurm.conf"), "PATH": _path()}
+        self.variables = {"SLURM_CONF": str(folder / "slurm.conf"), "PATH": PATH}
         self._running: dict[str, subprocess.Popen[bytes]] = {}
 
     def start(self) -> None:
@@ -86,9 +89,23 @@ class Cluster:
         """Ends the node's daemon, and all that runs below it, as a power cut would."""
         slurmd = self._running.pop("slurmd")
         steps = [int(p) for p in self.say("pgrep", "-f", "^slurmstepd: ").split()]
-        for process in [slurmd.pid, *below(steps)]:
-            kill(process)
+        for process in [slurmd.pid, *_below(steps)]:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
         slurmd.wait()
+
+    def submit(self, out: Path, *arguments: str) -> Result:
+        """Runs a sweep through Slurm into ``out``, as the command line does."""
+        run = [sys.executable, "-m", "experiments.run", "--config-dir", str(DOUBLES)]
+        done = subprocess.run(
+            [*run, f"out={out}", "tracker=none", "remeasure=false", *LAUNCHER, *arguments],
+            cwd=ROOT,
+            env=os.environ | self.variables,
+            capture_output=True,
+            text=True,
+            timeout=280,
+        )
+        return Result(done.returncode, done.stdout, done.stderr, out)
 
     def say(self, *command: str) -> str:
         """What a command of Slurm's prints."""
@@ -112,7 +129,7 @@ class Cluster:
     def _run(self, program: str, *arguments: str) -> None:
         with (self.folder / f"{program}.out").open("ab") as log:
             self._running[program] = subprocess.Popen(
-                [shutil.which(program, path=_path()) or program, *arguments],
+                [shutil.which(program, path=PATH) or program, *arguments],
                 env=os.environ | self.variables,
                 stdout=log,
                 stderr=log,
@@ -120,5 +137,29 @@ class Cluster:
             )
 
 
-def _path() -> str:
-    return f"{os.environ['PATH']}:/usr/sbin:/sbin"
+def wait_until(ready: Callable[[], object], limit_s: float) -> None:
+    end = time.monotonic() + limit_s
+    while not ready():
+        assert time.monotonic() < end, f"nothing happened in {limit_s:g} s"
+        time.sleep(0.1)
+
+
+def _below(parents: list[int]) -> list[int]:
+    """Processes and all their descendants."""
+    children: dict[int, list[int]] = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            pid, _, rest = stat.read_text().partition(" (")
+        except OSError:
+            continue
+        children.setdefault(int(rest.rpartition(") ")[2].split()[1]), []).append(int(pid))
+    found = list(parents)
+    for process in found:
+        found += children.get(process, [])
+    return found
+
+
+def _free_port() -> int:
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return int(s.getsockname()[1])

@@ -37,29 +37,17 @@ class Timed(NamedTuple):
 
 @dataclass
 class Subject:
-    """What is timed, and the answers that it gave.
+    """What is timed, and the answers that it gave."""
 
-    Attributes:
-        call: The prepared kernel.
-        inputs: What it is called with.
-        make: Makes the i-th further inputs, for a timer that takes buffers in turn.
-        flush: To be called before each sample and outside of it, such as a `Flush`, or None.
-        cache_bytes: The device's L2.
-        moved_bytes: What a call has to read and write.
-        overwritten: Which of the inputs the call leaves its output in, None for none.
-        original: A copy of that input from before any call.
-        changing: Changes the inputs' values between calls, or None.
-    """
-
-    call: Call
-    inputs: Inputs
-    make: Callable[[int], Inputs]
-    flush: Callable[[], object] | None = None
-    cache_bytes: int = 0
-    moved_bytes: int = 0
-    overwritten: int | None = None
-    original: torch.Tensor | None = None
-    changing: Changing | None = None
+    call: Call  # the prepared kernel
+    inputs: Inputs  # what it is called with
+    make: Callable[[int], Inputs]  # the i-th further inputs, for timers that take buffers in turn
+    flush: Callable[[], object] | None = None  # before each sample, outside of it
+    cache_bytes: int = 0  # the device's L2
+    moved_bytes: int = 0  # what a call has to read and write
+    overwritten: int | None = None  # which of the inputs the call leaves its output in
+    original: torch.Tensor | None = None  # a copy of that input from before any call
+    changing: Changing | None = None  # changes the inputs' values between calls
     _calls: int = 0
     _chosen: Timed | None = None
     _last: Timed | None = None
@@ -84,13 +72,13 @@ class Subject:
             self.flush()
 
     def keep(self, answer: Tensors) -> None:
-        """Takes the answer of the call just timed; `timed` gives the last, and one at random.
+        """Takes the answer of the call just timed.
 
-        The one is copied at once, so that nothing can complete it later.
+        One, chosen at random, is copied at once, so that nothing can complete it later.
         """
         self._calls += 1
         held = () if self.changing is None else self.changing.held
-        self._last = Timed(self.asked(self.inputs), answer, held)
+        self._last = Timed(self.asked(), answer, held)
         if DICE.random() * self._calls < 1:
             self._chosen = self._last._replace(answer=copied(answer))
 
@@ -113,15 +101,15 @@ class Subject:
             self.restore()
             replay()
             clock.synchronize()
-            held = self.changing.held
-            timed.append(Timed(self.asked(self.inputs), copied(answers[0]), held))
+            timed.append(Timed(self.asked(), copied(answers[0]), self.changing.held))
         return timed
 
-    def asked(self, inputs: Inputs) -> Inputs:
-        """Inputs as they were before the call, for the gate."""
+    def asked(self) -> Inputs:
+        """The inputs as they were before the call, for the gate."""
         if self.overwritten is None or self.original is None:
-            return inputs
-        return *inputs[: self.overwritten], self.original, *inputs[self.overwritten + 1 :]
+            return self.inputs
+        before, after = self.inputs[: self.overwritten], self.inputs[self.overwritten + 1 :]
+        return *before, self.original, *after
 
 
 def copied(answer: Tensors) -> Inputs:
@@ -142,8 +130,7 @@ class Protocol:
     sampling_limit_s: float
 
 
-@dataclass
-class Sampling:
+class Sampling(NamedTuple):
     """All samples of a point, why they ended, and answers that were timed.
 
     ``late`` counts windows that were no sample: the host had not handed the call over, or another
@@ -162,15 +149,9 @@ def collect(batch: Callable[[int], list[float]], protocol: Protocol) -> tuple[li
     ``batch`` is given how many samples the cap still allows, and takes that many or fewer.
     """
     end = clock.now_s() + protocol.sampling_limit_s / 2
+    rule = {name: getattr(protocol, name) for name in ("min_samples", "max_samples", "precision")}
     samples: list[float] = []
     while True:
         samples += batch(protocol.max_samples - len(samples))
-        reason = stop_reason(
-            samples,
-            min_samples=protocol.min_samples,
-            max_samples=protocol.max_samples,
-            precision=protocol.precision,
-            out_of_time=clock.now_s() > end,
-        )
-        if reason is not None:
+        if reason := stop_reason(samples, **rule, out_of_time=clock.now_s() > end):
             return samples, reason

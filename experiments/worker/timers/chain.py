@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from itertools import pairwise
+from typing import NamedTuple
 
 import torch
 
@@ -12,10 +14,21 @@ from experiments.worker import clock
 from experiments.worker.inputs import Inputs
 from experiments.worker.timers import CannotTime, Protocol, Sampling, Subject, collect, copied
 from experiments.worker.timers.events import hold_cycles
-from experiments.worker.timers.graph import cold_buffers, visits_of
+from experiments.worker.timers.graph import captured, cold_buffers, visits_of
 from kernels.kernel import Tensors, as_tuple
 
 ROUGH_HOLD = 2_000_000  # cycles, a millisecond: longer than handing over one link takes
+
+
+class Link(NamedTuple):
+    """Buffers of one link: what producers read, the kernel's inputs, what consumers write, and what
+    they read where there is no kernel.
+    """
+
+    source: Inputs
+    given: Inputs
+    ends: list[torch.Tensor]
+    instead: Inputs
 
 
 def sample(subject: Subject, protocol: Protocol) -> Sampling:
@@ -37,26 +50,31 @@ def sample(subject: Subject, protocol: Protocol) -> Sampling:
             difference is not above zero by more than its interval, or no producer makes what the
             kernel overwrites.
     """
+    over = subject.overwritten
     if protocol.cache != "cold":
         raise CannotTime(
             "in a chain the input comes from the producer before it; use timing.cache=cold"
         )
     made = [i for i, a in enumerate(subject.inputs) if a.dim() == 2 and a.is_floating_point()]
-    if subject.overwritten not in (None, *made):
+    if over not in (None, *made):
         raise CannotTime("no producer makes the input that is overwritten; use timing=events")
-    links = _Links(subject, made)
-    buffers, answers = len(links.sources), list[Tensors]()
-    visits = visits_of(buffers, lambda: links.run(0, True), ROUGH_HOLD)
+    links, answers = _links(subject, made), list[Tensors]()
 
-    def captured(with_kernel: bool) -> torch.cuda.CUDAGraph:
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            for _ in range(visits):
-                answers.clear()  # the next visit may have their memory again
-                answers.extend(links.run(i, with_kernel) for i in range(buffers))
-        return graph
+    def run(link: Link, with_kernel: bool) -> Inputs:
+        for i in made:
+            torch.mul(link.source[i], 1, out=link.given[i])
+        ys = as_tuple(subject.call(*link.given)) if with_kernel else link.instead
+        for y, end in zip(ys, link.ends, strict=True):
+            torch.mul(y, 2, out=end)
+        return ys
 
-    without, whole = captured(False), captured(True)
+    visits = visits_of(len(links), lambda: run(links[0], True), ROUGH_HOLD)
+
+    def run_all(with_kernel: bool) -> None:
+        answers.clear()  # the next visit may have their memory again
+        answers.extend(run(link, with_kernel) for link in links)
+
+    without, whole = (captured(visits, partial(run_all, w)) for w in (False, True))
     hold = hold_cycles(without.replay)
 
     def batch(_: int = 1) -> list[float]:
@@ -69,7 +87,7 @@ def sample(subject: Subject, protocol: Protocol) -> Sampling:
         clock.record(marks[2])
         clock.synchronize()
         short, long = (clock.elapsed_us(start, end) for start, end in pairwise(marks))
-        return [(long - short) / (visits * buffers)]
+        return [(long - short) / (visits * len(links))]
 
     for _ in range(max(protocol.warmup, 1)):
         batch()
@@ -80,62 +98,35 @@ def sample(subject: Subject, protocol: Protocol) -> Sampling:
             f"the chain takes {middle.value:.3g} µs a call longer with the kernel than without, "
             f"95 % interval from {middle.low:.3g}: no more than its noise; use timing=events"
         )
-    timed = subject.replayed(whole.replay, links.given(), answers)
+    # for the gate: an overwritten input as its producer read it
+    first, *others = (
+        tuple(link.source[k] if k == over else x for k, x in enumerate(link.given))
+        for link in links
+    )
+    # another replay produces others in the first link
+    timed = subject.replayed(whole.replay, [copied(first), *others], answers)
     for graph in (without, whole):
         graph.reset()
     return Sampling(samples, reason, timed)
 
 
-class _Links:
-    """The buffers of a chain: each link's source a, its copies x, and its consumers' z.
+def _links(subject: Subject, made: Sequence[int]) -> list[Link]:
+    """The buffers of all links of a kernel with producers of these inputs."""
+    first = subject.inputs
+    outputs = as_tuple(subject.call(*first))  # lazy initialisation is not allowed in capture
+    subject.restore()
+    between = sum(t.nbytes for t in (*(first[i] for i in made), *outputs))
+    buffers = cold_buffers(subject.moved_bytes + between, subject.cache_bytes)
+    sources = [first, *(subject.make(i) for i in range(1, buffers))]
+    inputs = [
+        tuple(torch.empty_like(a) if i in made else a for i, a in enumerate(source))
+        for source in sources
+    ]
+    ends = [[torch.empty_like(y) for y in outputs] for _ in inputs]
 
-    Attributes:
-        sources: The inputs as they were made, by link.
-    """
+    def instead(y: torch.Tensor, given: Inputs) -> torch.Tensor:
+        same = [given[i] for i in made if (given[i].shape, given[i].dtype) == (y.shape, y.dtype)]
+        return same[0] if same else torch.zeros_like(y)
 
-    def __init__(self, subject: Subject, made: Sequence[int]) -> None:
-        """Of a kernel with producers of these inputs.
-
-        Raises:
-            CannotTime: a rotation would need more than 2048 links.
-        """
-        first, self._subject, self._made = subject.inputs, subject, made
-        outputs = as_tuple(subject.call(*first))  # lazy initialisation is not allowed in capture
-        subject.restore()
-        between = sum(t.nbytes for t in (*(first[i] for i in made), *outputs))
-        buffers = cold_buffers(subject.moved_bytes + between, subject.cache_bytes)
-        self.sources = [first, *(subject.make(i) for i in range(1, buffers))]
-        self._inputs = [
-            tuple(torch.empty_like(a) if i in made else a for i, a in enumerate(source))
-            for source in self.sources
-        ]
-        self._ends = [[torch.empty_like(y) for y in outputs] for _ in self._inputs]
-        self._instead = [
-            tuple(_like(y, [given[i] for i in made]) for y in outputs) for given in self._inputs
-        ]
-
-    def run(self, i: int, with_kernel: bool) -> Inputs:
-        """Hands over producers, kernel and consumers of a link; gives what consumers read."""
-        given = self._inputs[i]
-        for k in self._made:
-            torch.mul(self.sources[i][k], 1, out=given[k])
-        ys = as_tuple(self._subject.call(*given)) if with_kernel else self._instead[i]
-        for y, end in zip(ys, self._ends[i], strict=True):
-            torch.mul(y, 2, out=end)
-        return ys
-
-    def given(self) -> list[Inputs]:
-        """Each link's inputs for the gate, an overwritten one as its producer read it."""
-        over = self._subject.overwritten
-        pairs = zip(self.sources, self._inputs, strict=True)
-        first, *others = (
-            tuple(source[k] if k == over else x for k, x in enumerate(given))
-            for source, given in pairs
-        )
-        return [copied(first), *others]  # another replay produces others there
-
-
-def _like(y: torch.Tensor, produced: Sequence[torch.Tensor]) -> torch.Tensor:
-    """What an output's consumer reads where there is no kernel."""
-    same = [x for x in produced if x.shape == y.shape and x.dtype == y.dtype]
-    return same[0] if same else torch.zeros_like(y)
+    nothing = [tuple(instead(y, given) for y in outputs) for given in inputs]
+    return [Link(*one) for one in zip(sources, inputs, ends, nothing, strict=True)]

@@ -37,34 +37,40 @@ def sample(subject: Subject, protocol: Protocol) -> Sampling:
     if protocol.cache == "cold":
         buffers = cold_buffers(subject.moved_bytes, subject.cache_bytes)
     inputs = [subject.inputs, *(subject.make(i) for i in range(1, buffers))]
-    visits = visits_of(buffers, lambda: call(*subject.inputs))
-    captured = torch.cuda.CUDAGraph()
-    outputs: list[Tensors] = []
-    with torch.cuda.graph(captured):
-        for _ in range(visits):
-            outputs = [call(*given) for given in inputs]
+    visits, outputs = visits_of(buffers, lambda: call(*subject.inputs)), list[Tensors]()
+
+    def run() -> None:
+        outputs[:] = [call(*given) for given in inputs]
+
+    graph = captured(visits, run)
 
     def batch(_: int = 1) -> list[float]:
-        return [elapsed_us(captured.replay) / (visits * buffers)]
+        return [elapsed_us(graph.replay) / (visits * buffers)]
 
     for _ in range(max(protocol.warmup, 1)):
-        captured.replay()
+        graph.replay()
     clock.synchronize()
     samples, reason = collect(batch, protocol)
-    timed = subject.replayed(captured.replay, inputs, outputs)
-    captured.reset()
+    timed = subject.replayed(graph.replay, inputs, outputs)
+    graph.reset()
     return Sampling(samples, reason, timed)
+
+
+def captured(visits: int, run: Callable[[], object]) -> torch.cuda.CUDAGraph:
+    """A graph of so many runs."""
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for _ in range(visits):
+            run()
+    return graph
 
 
 def cold_buffers(moved: int, cache_bytes: int) -> int:
     """How many buffers a cold rotation takes.
 
-    With few buffers the time depends on where in memory they lie (docs/method.md), so there are at
-    least twelve, or as many as 4 GiB hold, on a small card an eighth of its memory.
-
-    Args:
-        moved: Bytes that a call reads and writes.
-        cache_bytes: The card's L2.
+    With few buffers the time depends on where in memory they lie, so there are at least twelve, or
+    as many as 4 GiB hold, on a small card an eighth of its memory. ``moved`` are the bytes that a
+    call reads and writes.
 
     Raises:
         CannotTime: more than 2048.

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-import resource
+from contextlib import suppress
+from pathlib import Path
 
 from experiments.worker import clock
 from experiments.worker.timers import Protocol, Sampling, Subject, collect
@@ -11,7 +12,6 @@ from experiments.worker.timers import Protocol, Sampling, Subject, collect
 CALLS = 20  # in a row on a card, so that the first after a wait does not stand for all
 MOST_DROPPED = 20  # windows in a row; a busy machine may leave none undisturbed
 MOST_WAITED = 0.1  # of a window, by all threads together for a core
-SLICE_US = 1000.0  # least that another process keeps a core for
 
 
 def sample(subject: Subject, protocol: Protocol) -> Sampling:
@@ -56,15 +56,8 @@ def sample(subject: Subject, protocol: Protocol) -> Sampling:
 
 
 def waited_us() -> float:
-    """The time that all threads of this process have waited for a core.
-
-    Where the system does not count it, the involuntary context switches, a time slice each.
-    """
-    try:
-        waited_ns = 0
-        for thread in os.scandir("/proc/self/task"):
-            with open(f"{thread.path}/schedstat", "rb") as file:
-                waited_ns += int(file.read().split()[1])
-    except (OSError, IndexError):
-        return SLICE_US * resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw
-    return waited_ns / 1e3
+    """The time that all threads of this process have waited for a core; 0 where Linux is not."""
+    with suppress(OSError, IndexError):
+        paths = (f"{thread.path}/schedstat" for thread in os.scandir("/proc/self/task"))
+        return sum(int(Path(path).read_bytes().split()[1]) for path in paths) / 1e3
+    return 0.0

@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from experiments.sweep.guards import suspicions
-from experiments.worker.machine import foreign
+from experiments.worker.place import foreign
 
 
 def outcome(**changed: Any) -> dict[str, Any]:

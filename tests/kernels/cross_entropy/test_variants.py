@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
+from experiments.worker.counting import requested
 from experiments.worker.gate import check
-from experiments.worker.requests import requested
 from kernels.cross_entropy.library import (
     CeGradTorch,
 )

@@ -16,7 +16,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from experiments.worker.requests import Recorder
+from experiments.worker.counting import Recorder
 from kernels.language import jit, next_power_of_two, tl
 from kernels.softmax import cooperative
 from kernels.softmax.cooperative import WORDS, Workspaces, pack, tag_of

@@ -1,7 +1,17 @@
-"""From points to profiled calls, and the list that says which range was which point."""
+"""``python -m experiments.profile kernel=online grid=vocab``: points in ranges for any profiler.
+
+It takes the arguments of ``experiments.run`` and makes, for each point, one warm call, a flush of
+L2, and one call inside an NVTX range named after the point, the profiler started and stopped around
+it.
+``ncu --nvtx --profile-from-start off`` and ``nsys profile --capture-range=cudaProfilerApi
+--capture-range-end=none`` see those calls and nothing else. ``profiled.jsonl`` below ``out`` says
+which range is which point.
+"""
 
 from __future__ import annotations
 
+import runpy
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -24,7 +34,7 @@ class Profiled(Record):
     """One point and what became of its two calls."""
 
     range: str = Field(description="name of the profiler range around its second call")
-    status: Literal["profiled", "unsupported", "failed"]
+    status: Literal["ok", "unsupported", "failed"]
     reason: str | None = None
     gpu: str
     model_reads: int | None
@@ -71,33 +81,33 @@ def profile(jobs: Sequence[Job], cards: Any = (0,)) -> None:
 
 def _visit(worker: Worker, point: Point, name: str) -> Profiled:
     """Has a point called twice, the second time in a range of this name."""
-    shown = ("rows", "cols", "dtype", "model_reads", "model_writes")
-    config, outcome = point.job.config, point.refusal
-    request = {
-        "kernel": config["kernel"],
-        "seed": config["seed"],
-        "range": name,
-        **{key: point.declared[key] for key in shown[:3]},
-    }
+    config, declared, outcome = point.job.config, point.declared, point.refusal
+    place = {key: declared[key] for key in ("rows", "cols", "dtype")}
     if outcome is None:
-        message, limits = {"do": "profile", "point": request}, {"profiling": POINT_LIMIT_S}
+        asked = {"kernel": config["kernel"], "seed": config["seed"], "range": name, **place}
+        message, limits = {"do": "profile", "point": asked}, {"profiling": POINT_LIMIT_S}
         try:
             outcome = worker.request(message, limits, "profiling")
         except WorkerDied as error:
             outcome = {"status": error.status, "reason": str(error)}
         if outcome.get("sticky"):
             worker.stop()  # its CUDA context is lost, and every later point would fail with it
-    words: dict[str, Literal["profiled", "unsupported"]]
-    words = {"ok": "profiled", "unsupported": "unsupported"}
+    expected = outcome["status"] in ("ok", "unsupported")
     return Profiled(
         range=name,
-        status=words.get(outcome["status"], "failed"),
+        status=outcome["status"] if expected else "failed",
         reason=outcome["reason"],
         kernel=point.job.label,
-        operation=point.variant["operation"],
-        params=point.variant["params"],
-        source=point.variant["source"],
+        **{key: point.variant[key] for key in ("operation", "params", "source")},
+        **place,
         gpu=point.gpu,
         environment=worker.handshake["environment"] | packages_of(point),
-        **{key: point.declared[key] for key in shown},
+        model_reads=declared["model_reads"],
+        model_writes=declared["model_writes"],
     )
+
+
+if __name__ == "__main__":
+    sys.argv.append("hydra/launcher=profile")
+    # as a program, not as a module: Hydra looks for conf/ beside the program's own file
+    runpy.run_module("experiments.run", run_name="__main__", alter_sys=True)

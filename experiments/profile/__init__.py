@@ -1,1 +1,0 @@
-"""Hardware counters, read by Nsight Compute."""

@@ -1,0 +1,222 @@
+"""A sweep through a real Slurm, what it refuses, and a shard's job without Slurm."""
+
+from __future__ import annotations
+
+import getpass
+import shutil
+import signal
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from experiments.data.rows import read_rows, rows_files
+from experiments.slurm import State, divide, look, measure_shard
+from experiments.slurm import rows_of as measured_rows
+from experiments.sweep.jobs import with_roofs
+from experiments.sweep.record import read_object
+from tests.conftest import QUICK, Command, Compose, once_each, shape
+from tests.experiments.conftest import pool, sweep_here, worker
+from tests.slurm.cluster import LACKING, Cluster, wait_until
+
+__all__ = ["pool", "sweep_here", "worker"]  # fixtures
+
+on_slurm = pytest.mark.slurm
+pytestmark = pytest.mark.timeout(600)
+ONE = ["kernel=good", *shape(4, 8), "dtype=float32", "gpu=cpu", *QUICK]
+FEW = ["dtype=float32", "gpu=cpu", "remeasure=false", "tracker=none", *QUICK]
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Cluster]:
+    """A Slurm of one node, this machine; skipped where a program is lacking."""
+    if LACKING:
+        pytest.skip(f"no {', '.join(LACKING)} here (Debian: munge slurm-wlm)")
+    # a socket's path has room for a hundred characters, and pytest's own folders take them
+    folder = Path(tempfile.mkdtemp(prefix=f"slurm-{getpass.getuser()}-"))
+    cluster = Cluster(folder)
+    try:
+        cluster.start()
+        yield cluster
+    finally:
+        cluster.stop()
+        shutil.rmtree(folder)
+
+
+@pytest.fixture
+def _as_in_a_job(pool: None) -> Iterator[None]:
+    """A job ends upon signals; the tests' own process does not."""
+    kept = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGUSR2)}
+    yield
+    for number, handler in kept.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.usefixtures("_as_in_a_job")
+def test_points_that_two_shards_share_are_measured_by_the_first(
+    tmp_path: Path, compose_job: Compose
+) -> None:
+    jobs = [
+        compose_job([f"kernel={kernel}", *variation, *FEW])
+        for variation in (shape(4, [8, 16]), shape(4, [16, 32]))
+        for kernel in ("good", "torch")
+    ]
+    shards = divide([*with_roofs(jobs)], tmp_path, on_card=False)
+
+    def states() -> list[tuple[str, int, int]]:
+        rows = {
+            name: measured_rows(tmp_path / "shards" / name, mine) for name, mine in shards.items()
+        }
+        found = [look(mine, [r for r, _ in rows[name]], "", {}) for name, mine in shards.items()]
+        return [(state.word, state.points, state.done) for state in found]
+
+    assert states() == [("new", 6, 0), ("new", 3, 0)]
+    for mine in reversed(shards.values()):  # in whatever order Slurm runs them
+        measure_shard(mine, "sweep-1")
+    rows = [row for path in rows_files(tmp_path) for row in read_rows(path)]
+    assert once_each(rows)
+    assert sorted((r.kernel, r.cols) for r in rows) == [
+        (kernel, cols) for kernel in ("copy", "good", "torch") for cols in (8, 16, 32)
+    ]
+    assert states() == [("done", 6, 6), ("done", 3, 3)]
+    assert {row.sweep for row in rows} == {"sweep-1"}
+
+
+def test_a_state_is_what_slurm_says_or_else_what_the_rows_say(
+    compose_job: Compose,
+) -> None:
+    jobs = [compose_job(["kernel=good", *shape(4, [8, 16]), *FEW])]
+
+    def state(slurm: dict[str, str] | None) -> State:
+        return look(jobs, [], "7_0", slurm)
+
+    for slurm, word, why in [
+        ({"7_0": "PENDING"}, "queued", ""), (None, "running", ""),
+        ({"7_0": "COMPLETED"}, "running", ""),
+        ({"7_0": "CANCELLED"}, "failed", "Slurm says CANCELLED (log: "),
+        ({}, "failed", "points are missing (log: "),
+    ]:  # fmt: skip
+        found = state(slurm)
+        assert (found.word, found.why[: len(why)]) == (word, why)
+        assert found.is_due({"overwrite": True, "only_failed": False}) == (word == "failed")
+        assert not found.is_due({"overwrite": False, "only_failed": True})
+
+
+@on_slurm
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["hydra.launcher.partition=nope"], "invalid partition specified: nope"),
+        (["hydra.launcher.more={no-such: 1}"], "unrecognized option '--no-such=1'"),
+        (["hydra.launcher.time=soon"], "Slurm takes no job: "),
+        (["+hydra.launcher.queue=short"], "hydra.launcher: Unavailable parameter"),
+        (["gpu.card=1"], "gpu.card= pins a card of this host; Slurm assigns the cards"),
+    ],
+)
+def test_wrong_options_are_one_line_and_nothing_is_submitted(
+    arguments: list[str], message: str, cluster: Cluster, tmp_path: Path
+) -> None:
+    given = {argument.partition("=")[0] for argument in arguments}
+    others = [argument for argument in ONE if argument.partition("=")[0] not in given]
+    done = cluster.submit(tmp_path, *others, *arguments)
+    assert done.status == 2
+    assert message in done.error
+    assert cluster.jobs("pending,running") == []
+
+
+@on_slurm
+def test_the_wrong_card_is_an_error_and_no_row(cluster: Cluster, tmp_path: Path) -> None:
+    asked = [*ONE[:-4], "gpu=h200", *QUICK]
+    assert cluster.submit(tmp_path, *asked).status == 0
+    wait_until(lambda: not cluster.jobs("pending,running,completing"), 120)
+    seen = cluster.submit(tmp_path, *asked, "dry_run=true")
+    # without a driver and with another card the reason differs, the advice does not
+    assert "points are missing (log: " in seen.stdout
+    logs = [path.read_text() for path in (tmp_path / "slurm" / "log").glob("*.err")]
+    assert any("use gpu=auto or gpu=cpu" in log for log in logs), logs
+    assert seen.rows == []
+
+
+@on_slurm
+def test_rows_measured_without_slurm_are_not_mixed_with_its_own(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    (tmp_path / "some").mkdir()
+    (tmp_path / "some" / "rows.jsonl").touch()
+    done = cluster.submit(tmp_path, *ONE)
+    assert "holds rows measured without Slurm; choose another" in done.error
+    assert done.status == 2
+
+
+def test_a_sweep_on_slurm_goes_on_there_alone(sweep_here: Command, tmp_path: Path) -> None:
+    (tmp_path / "out" / "slurm").mkdir(parents=True)
+    done = sweep_here(*ONE)
+    assert "is a sweep's on Slurm (LAUNCHER=slurm); choose another" in done.error
+    assert done.status == 2
+
+
+def shards(out: Path) -> dict[str, str]:
+    """The Slurm job of each shard, by the shard's folder."""
+    return read_object(out / "slurm" / "jobs.json")
+
+
+def rows_of(out: Path, shard: str) -> int:
+    """How many rows a shard has on disk."""
+    files = out.glob(f"shards/{shard}/**/rows.jsonl")
+    return sum(path.read_bytes().count(b"\n") for path in files)
+
+
+def half_done(cluster: Cluster, out: Path, not_again: str = "") -> tuple[str, str]:
+    """A shard's name and job, once it is running with a point on disk and another to come."""
+    found: list[tuple[str, str]] = []
+
+    def look() -> bool:
+        running = set(cluster.jobs("running"))
+        found[:] = [
+            (name, job)
+            for name, job in shards(out).items()
+            if job in running and name != not_again and 1 <= rows_of(out, name) <= 2
+        ]
+        return bool(found)
+
+    wait_until(look, 120)
+    return found[0]
+
+
+@on_slurm
+def test_left_hurt_and_submitted_again_it_has_every_row_once(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    first = cluster.submit(out, "experiment=twelve")
+    assert first.status == 0, first.stderr
+    assert "12 of 12 shards submitted; the same command looks again" in first.stdout
+
+    cancelled, job = half_done(cluster, out)
+    cluster.say("scancel", job)
+    wait_until(lambda: job not in cluster.jobs("running,completing"), 60)
+    seen = cluster.submit(out, "experiment=twelve", "dry_run=true")
+    assert "Slurm says CANCELLED" in seen.stdout
+    assert "1 of 12 shards to submit" in seen.stdout
+
+    lost, job = half_done(cluster, out, not_again=cancelled)
+    cluster.kill_node()
+    cluster.start_node()
+    wait_until(lambda: job not in cluster.jobs("running,completing"), 60)
+    assert 1 <= rows_of(out, cancelled) <= 2
+    assert 1 <= rows_of(out, lost) <= 2
+
+    assert cluster.submit(out, "experiment=twelve").status == 0
+    wait_until(lambda: not cluster.jobs("pending,running,completing"), 280)
+    jobs = shards(out)
+    again = cluster.submit(out, "experiment=twelve")
+    assert again.status == 0, again.stderr
+    assert len(again.rows) == 36
+    assert once_each(again.rows)
+    assert all(row.attempt == 1 and row.card == 0 for row in again.rows)
+    assert "12 shards: 0 new, 0 queued, 0 running, 12 done, 0 failed" in again.stdout
+    assert again.stderr == ""
+    assert (out / "table.md").read_text().count("| ok") == 36
+    assert "of roof" in again.stdout
+    assert shards(out) == jobs
