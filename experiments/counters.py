@@ -15,6 +15,7 @@ all the same has to be left out of ``kernel=``.
 
 from __future__ import annotations
 
+import glob
 import io
 import os
 import re
@@ -71,8 +72,11 @@ def collect(arguments: Sequence[str]) -> int:
     Raises:
         UserError: ncu is missing, forbidden, or failed; nothing was recorded.
     """
-    if shutil.which("ncu") is None:
-        raise UserError("ncu is not on PATH; install NVIDIA Nsight Compute (CUDA's toolkit has it)")
+    if (ncu := find_ncu()) is None:
+        raise UserError(
+            "ncu is neither on PATH nor below /usr/local/cuda*/bin; install NVIDIA Nsight Compute "
+            "(CUDA's toolkit has it)"
+        )
     given = [argument.partition("=")[2] for argument in arguments if argument.startswith("out=")]
     out = Path(given[-1] if given else "outputs/counters")
     out.mkdir(parents=True, exist_ok=True)
@@ -81,7 +85,7 @@ def collect(arguments: Sequence[str]) -> int:
         file.unlink(missing_ok=True)
     asked = [sys.executable, "-m", "experiments.profile", *arguments, f"out={out}"]
     variables = child.environment(os.environ) | VARIABLES
-    status = subprocess.run(["ncu", *OPTIONS, "--log-file", log, *asked], env=variables).returncode
+    status = subprocess.run([ncu, *OPTIONS, "--log-file", log, *asked], env=variables).returncode
     text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
     launches, wrong = read_launches(text), errors_in(text)
     if wrong and launches.empty:
@@ -90,7 +94,7 @@ def collect(arguments: Sequence[str]) -> int:
         return status  # a dry run, or the command itself has printed what is wrong
     kept = list(read_records(path, Counters)) if path.exists() else []
     points = {(r.gpu, r.kernel, r.rows, r.cols, r.dtype): r for r in kept}
-    version = subprocess.run(["ncu", "--version"], capture_output=True, text=True, timeout=60)
+    version = subprocess.run([ncu, "--version"], capture_output=True, text=True, timeout=60)
     release = re.search(r"Version (\d[\d.]*)", version.stdout)
     about = {"ncu": release and release[1], "cache_control": CACHE_CONTROL}
     statuses = Counter[str]()
@@ -117,6 +121,11 @@ def collect(arguments: Sequence[str]) -> int:
     for complaint in wrong:
         print(f"ncu: {complaint}", file=sys.stderr)
     return 1 if wrong or statuses["failed"] else 0
+
+
+def find_ncu() -> str | None:
+    """The path of Nsight Compute: from PATH, else of the newest toolkit; None if there is none."""
+    return shutil.which("ncu") or max(glob.glob("/usr/local/cuda*/bin/ncu"), default=None)
 
 
 def errors_in(text: str) -> list[str]:

@@ -6,7 +6,6 @@ import csv
 import io
 import os
 import runpy
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -19,7 +18,7 @@ import torch
 from hydra.core.global_hydra import GlobalHydra
 
 from experiments import counters
-from experiments.counters import METRICS
+from experiments.counters import METRICS, find_ncu
 from experiments.data.records import Counters, read_records, write_records
 from experiments.errors import UserError, command
 from experiments.profile import LIST, Profiled
@@ -177,7 +176,7 @@ def test_a_table_is_read_and_a_strange_one_refused() -> None:
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(shutil.which("ncu") is None, reason="needs ncu")
+@pytest.mark.skipif(find_ncu() is None, reason="needs ncu")
 def test_on_a_card_fused_row_moves_at_dram_what_its_model_says(
     tmp_path: Path, collect: Collect
 ) -> None:
