@@ -39,7 +39,10 @@ def main() -> None:
 
 
 def complain(message: str) -> NoReturn:
-    """Refuses the command line."""
+    """Refuses the command line; an option written as a flag is shown as it is written here."""
+    for flag in re.findall(r" --([a-z-]+)", message):
+        if (option := flag.replace("-", "_")) in jobs.SHARED:
+            raise UserError(f"--{flag} is no flag; write {option}=VALUE")
     raise UserError(f"{message}; --help lists what there is")
 
 

@@ -83,7 +83,7 @@ class Worker:
         if self._channel is not None:
             return
         if self.device == "cuda" and not drives():
-            raise WorkerError("this machine has no CUDA driver; use gpu=auto or gpu=cpu")
+            raise WorkerError("this machine has no CUDA driver; gpu=cpu measures its CPU")
         variables = environment(self.device, self.card)
         try:
             log = _open_log(self.log)
