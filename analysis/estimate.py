@@ -115,11 +115,7 @@ def holm(p: Floats) -> Floats:
 
 
 def _over_rounds(recordings: Sequence[Hashable] | None, *timed: Rounds) -> Estimate:
-    """The mean of the medians, or of the ratios of two, by recording; of one round its own.
-
-    Medians are whole steps of the timer, so that rounds may agree by accident: half a step of each
-    time is what they resolve at best.
-    """
+    """The mean of the medians, or of the ratios of two, by recording; of one round its own."""
     if not timed[0] or not all(len(samples) for rounds in timed for samples in rounds):
         raise ValueError("statistics of rounds need a round, and samples in each")
     if len(timed[0]) == 1:
@@ -130,6 +126,7 @@ def _over_rounds(recordings: Sequence[Hashable] | None, *timed: Rounds) -> Estim
     values = reduce(truediv, medians).tolist()
     for name, value in zip(recordings or [None] * len(values), values, strict=True):
         found.setdefault(name, []).append(value)
+    # medians are whole steps of the timer: half a step of each is what they resolve at best
     steps = map(_timer_step, timed)
     shares = (step / geometric_mean(one) for step, one in zip(steps, medians, strict=True))
     return over_recordings(found.values(), sum(min(share, 1.0) / 2 for share in shares))

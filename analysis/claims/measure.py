@@ -81,8 +81,9 @@ class Card:
     def ratio(self, top: str, bottom: str, where: Where = ANY, mean: bool = False) -> Points:
         """One kernel's time over another's: how many times as fast ``bottom`` is.
 
-        A ``top`` of two kernels, ``a + b``, stands for the sum of both times. With ``mean`` it is
-        the geometric mean of all points.
+        ``online,accumulate=float64`` is a kernel with a tunable. A ``top`` of two kernels,
+        ``a + b``, stands for the sum of both times. With ``mean`` it is the geometric mean of all
+        points.
         """
         *tops, ours = self._timed([*top.split(" + "), bottom], where)
         needs = f"needs timed rows of {top} and {bottom} at {where}"
@@ -208,16 +209,13 @@ class Card:
     def _timed(
         self, kernels: Iterable[str], where: Where, doubtful: bool = False
     ) -> list[pd.DataFrame]:
-        """Each kernel's times as `analysis.points` names them, under the first protocol of all.
-
-        A time above the roof is left out, unless ``doubtful``. One of Triton's interpreter, or
-        outside its own interval, is none.
-        """
+        """Each kernel's times as `analysis.points` names them, under the first protocol of all."""
         found = []
         for kernel in kernels:
             rows = self._rows(kernel, where)
             time = rows["time_us"]
             low, high = (rows[end].fillna(time) for end in ("time_low_us", "time_high_us"))
+            # a time outside its own interval is none
             good = timed(rows) & low.gt(0) & (low <= time) & (time <= high)
             rows = rows[good & (doubtful | ~rows["above_roof"])]
             found.append(rows.rename_axis("label").reset_index().rename(columns=beside.NAMED))
@@ -280,14 +278,12 @@ def _tunables() -> dict[str, dict[str, Any]]:
 
 
 def _of_kernel(frame: pd.DataFrame, kernel: str) -> pd.DataFrame:
-    """A kernel's rows or records with the tunables of its file, or with those that are named.
-
-    ``online,accumulate=float64`` names one. A tunable that a row does not record is as in the file.
-    """
+    """A kernel's rows or records with the tunables of its file, but for those that are named."""
     name, *named = kernel.split(",")
     filed = _tunables().get(name, {})
     asked = filed | dict(one.split("=") for one in named)
     mine = frame[frame["kernel"] == name]
+    # a tunable that a row does not record is as in the file
     given = ({k: v for k, v in one.items() if v is not None} for one in mine["params"])
     alike = [{key: (filed | one)[key] for key in asked} == asked for one in given]
     return mine[pd.Series(alike, mine.index, dtype=bool)]

@@ -59,7 +59,7 @@ def _main_table(title: str, rows: pd.DataFrame, operation: str) -> Table:
     alike = (rows["timer"] == timer) & (rows["cache"] == cache)
     rows = name_variants(rows[alike | ~timed(rows)])
     own = rows[rows["operation"] == operation]
-    at = [rows[(rows["rows"] == m) & (rows["cols"] == n)] for m, n in key_shapes(own)]
+    at = [rows[(rows["rows"] == m) & (rows["cols"] == n)] for m, n in _key_shapes(own)]
     points = pd.concat([middle_visits(one, "cols") for one in at], ignore_index=True)
     points = points.drop_duplicates(["rows", "cols", "variant"], keep="last", ignore_index=True)
     points["good"] = good = timed(points)
@@ -84,21 +84,15 @@ def _cell(row: Mapping[str, Any]) -> str:
     return f"{number_text(row['time_us'])}{share}{'!' * row['above_roof']}"
 
 
-def key_shapes(rows: pd.DataFrame) -> list[tuple[int, int]]:
-    """The shapes that have lines of their own, ordered by M and N.
-
-    Those of the sources' printed numbers and of D's test that rows have, else a spread of all.
-    """
+def _key_shapes(rows: pd.DataFrame) -> list[tuple[int, int]]:
+    """The shapes of the sources' numbers and of D's test that rows have, else a spread of all."""
     known = rows[rows["rows"].gt(0) & rows["cols"].gt(0)]
     present = sorted({(int(m), int(n)) for m, n in known[["rows", "cols"]].to_numpy()})
     every = [one for source in sources().values() for one in source.series.values()]
     printed = {(one.rows or size, one.cols or size) for one in every for size in one.sizes}
-    printed.add(IRREGULAR)
-    found = [shape for shape in present if shape in printed]
-    if len(found) > 1:
-        return found
+    found = [shape for shape in present if shape in printed | {IRREGULAR}]
     places = np.linspace(0, len(present) - 1, min(len(present), MOST_SHAPES))
-    return [present[round(place)] for place in places]
+    return found if len(found) > 1 else [present[round(place)] for place in places]
 
 
 def d_test(inputs: Inputs) -> Named:
