@@ -59,8 +59,9 @@ def recorded_noise() -> tuple[str, pd.DataFrame]:
     return facts["gpu"], pd.DataFrame(facts["ranges"])
 
 
-def noise_at(ranges: pd.DataFrame, times_us: Floats) -> tuple[Floats, Floats, Floats]:
-    """Scale, degrees of freedom and floor at each time."""
+def noise_at(times_us: Floats) -> tuple[Floats, Floats, Floats]:
+    """Scale, degrees of freedom and floor of the recorded noise at each time."""
+    _, ranges = recorded_noise()
     place = np.searchsorted(ranges["below_us"].dropna(), times_us, side="right")
     scale, df, floor = ranges[["scale", "df", "floor"]].to_numpy(float)[place].T
     return scale, df, floor
@@ -75,16 +76,14 @@ def arguments(command: argparse.ArgumentParser) -> None:
     beside = "default: compare/ in the rows"
     command.add_argument("--out", type=Path, metavar="DIR", help=beside)
     least = "a change of less counts for nothing (default: 2%%)"
-    command.add_argument("--threshold", type=_share, default=THRESHOLD, metavar="2%", help=least)
+    command.add_argument("--threshold", type=share, default=THRESHOLD, metavar="2%", help=least)
 
 
-def _share(text: str) -> float:
-    try:
-        value = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
-    except ValueError:
-        value = 0.0
+def share(text: str) -> float:
+    """A share above 0 and below 1, such as 2% or 0.02; a ValueError says that it is none."""
+    value = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
     if not 0 < value < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a share such as 2% or 0.02")
+        raise ValueError(text)
     return value
 
 
@@ -210,7 +209,7 @@ def judged(points: pd.DataFrame, threshold: float = THRESHOLD) -> pd.DataFrame:
     columns = {name or "ratio": np.exp(difference + end) for name, end in ends.items()}
     columns |= {"verdict": verdicts, "regression": (verdicts == "slower") & beyond, "p_holm": p}
     base_us = np.exp(timed["base_log"].to_numpy(float))
-    columns["beyond_floor"] = np.abs(difference) > noise_at(recorded_noise()[1], base_us)[2]
+    columns["beyond_floor"] = np.abs(difference) > noise_at(base_us)[2]
 
     found = both.join(pd.DataFrame(columns, index=timed.index))
     was, now = found["base_status"].eq("ok"), found["head_status"].eq("ok")
@@ -229,7 +228,7 @@ def _errors(timed: pd.DataFrame) -> tuple[Floats, Floats, Floats]:
         for name in ("log", "rounds", "squares", "within")
     )
     freedom, summed = counts.sum(axis=1) - 2, squares.sum(axis=1)
-    scale, shape, floor = noise_at(recorded_noise()[1], np.exp(logs.mean(axis=1)))
+    scale, shape, floor = noise_at(np.exp(logs.mean(axis=1)))
     variance = summed / np.maximum(freedom, 1)
     single = counts.min(axis=1) == 1
     # the variance of one round, over all points of a range that have several

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 from analysis.__main__ import finish, only
 from analysis.figures.limits import HEADLINE, LIMITS
@@ -24,23 +24,18 @@ FIGURES: tuple[Figure | LineFigure, ...] = tuple(
 )
 
 
-def pictures(
-    inputs: Inputs, only: Sequence[str] = (), figures: Iterable[Figure | LineFigure] = FIGURES
-) -> Iterator[Picture]:
-    """The pictures that the inputs allow, of the figures that ``only`` names or of all."""
-    for one in figures:
-        if not only or one.id in only:
-            for page in one.pages(inputs):
-                yield one, page
+def pictures(inputs: Inputs, figures: Iterable[Figure | LineFigure] = FIGURES) -> Iterator[Picture]:
+    """The pictures that the inputs allow."""
+    return ((one, page) for one in figures for page in one.pages(inputs))
 
 
 def run(options: argparse.Namespace) -> int:
     """Draws every figure that the rows and records allow, and prints the paths."""
     asked = only(options.only, [one.id for one in FIGURES])
     inputs = read_inputs(options.rows, options.out, "figures", options.ours)
-    drawn = list(pictures(inputs, asked))
-    made = {figure.id for figure, _ in drawn}
-    missing = [one.needs for one in FIGURES if one.id not in made and one.id in (asked or one.id)]
+    figures = [one for one in FIGURES if not asked or one.id in asked]
+    drawn = list(pictures(inputs, figures))
+    missing = [one.needs for one in figures if one.id not in {made.id for made, _ in drawn}]
     if not drawn:
         raise RowsError(f"{inputs.rows}: no figure can be drawn: {'; '.join(missing)}")
     finish([path for _, page in drawn for path in page.files(inputs.out)], missing)

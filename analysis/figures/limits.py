@@ -104,10 +104,10 @@ def _headline(inputs: Inputs) -> list[Page]:
     """Of each GPU a picture at the shapes of QuACK's benchmark, of the first protocol and dtype."""
     title = "Softmax against a copy: auto and the public kernels"
     note = "from N = 128K on with smaller M, as in QuACK's benchmark"
-    shapes = {(m, n) for m, n, _ in named_grids()["quack"]}
+    shapes = pd.DataFrame([at[:2] for at in named_grids()["quack"]], columns=["rows", "cols"])
     made: dict[str, Page] = {}
     for group in limit.groups(inputs.points[OPERATION]) if OPERATION in inputs.points else ():
-        known = group[[shape in shapes for shape in zip(group["rows"], group["cols"], strict=True)]]
+        known = group.merge(shapes.drop_duplicates())
         for dtype in HEADLINE_DTYPES:
             found, one = known[known["dtype"] == dtype], group.iloc[0]
             widths = found.loc[found["role"] == limit.ROOF, "cols"].nunique()

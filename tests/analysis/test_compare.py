@@ -52,7 +52,7 @@ def test_a_slowdown_is_found_and_fails_a_gate_beyond_the_threshold_alone() -> No
 
 def test_alarms_are_as_rare_as_said_though_all_noise_persists_through_a_process() -> None:
     dice, alarms, times = np.random.default_rng(11), 0, np.geomspace(5, 5000, 200)
-    scale, shape, _ = noise_at(RANGES, times)
+    scale, shape, _ = noise_at(times)
     for _ in range(10):
         apart = scale * dice.standard_t(shape)
         drawn = 0.0005 * dice.standard_normal((2, 200, ROUNDS))
@@ -235,4 +235,4 @@ def test_what_cannot_be_compared_is_one_line(tmp_path: Path, capsys: Captured) -
     assert "BASE HEAD" in refused(capsys, good)
     assert "absent" in refused(capsys, good, str(tmp_path / "absent"))
     for share in ("much", "0", "nan", "100%"):
-        assert "is not a share such as" in refused(capsys, good, good, "--threshold", share)
+        assert "invalid share value" in refused(capsys, good, good, "--threshold", share)

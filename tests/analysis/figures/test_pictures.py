@@ -32,7 +32,7 @@ def test_recorded_pictures_fit_and_no_two_of_their_lines_look_alike(
     together, others = set(), {"headline", "limits"}
     shown = [one for one in FIGURES if one.id not in others]
     shown += [LineFigure(o, o, Query(4096, "float32", operation=o)) for o in OPERATIONS]
-    for figure, page in pictures(inputs, figures=shown):
+    for figure, page in pictures(inputs, shown):
         canvas = rendered(page)
         assert len(page.small) <= 3
         assert overhang(canvas) == [], figure.id
