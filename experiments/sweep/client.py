@@ -106,28 +106,26 @@ class Worker:
         threading.Thread(target=_keep, args=(printed, log), daemon=True).start()
         self._channel, self._up = Channel(own), False
 
-    def start(self) -> dict[str, Any]:
+    def start(self, attempts: int = START_ATTEMPTS) -> dict[str, Any]:
         """Starts it if it is not running, and gives its device and environment.
 
-        A worker that dies as it starts is started again, `START_ATTEMPTS` times in all.
+        A worker that dies as it starts is started again, ``attempts`` times in all.
 
         Raises:
             WorkerError: it did not come up, or has no such device.
         """
-        for left in reversed(range(START_ATTEMPTS)):
-            self.spawn()
-            assert self._channel is not None
-            if self._up:
-                return self.handshake
-            try:
-                handshake = self._channel.receive(START_LIMIT_S)
-                break
-            except (OSError, EOFError, ChildError) as error:
-                late = isinstance(error, TimeoutError)
-                why = f"no sign of life after {START_LIMIT_S:g} s" if late else self._ending(error)
-                self.stop()
-                if late or not left:
-                    raise WorkerError(f"the worker did not start: {why}; see {self.log}") from None
+        self.spawn()
+        assert self._channel is not None
+        if self._up:
+            return self.handshake
+        try:
+            handshake = self._channel.receive(START_LIMIT_S)
+        except (OSError, EOFError, ChildError) as error:
+            why = self._ending(error)
+            self.stop()
+            if attempts > 1 and not isinstance(error, TimeoutError):
+                return self.start(attempts - 1)
+            raise WorkerError(f"the worker did not start: {why}; see {self.log}") from None
         if "error" in handshake:
             self.stop()
             raise WorkerError(str(handshake["error"]))
@@ -180,7 +178,7 @@ class Worker:
 
     def _ending(self, error: Exception) -> str:
         """Why there is no answer: what was sent instead, or the signal or the exit status."""
-        if isinstance(error, ChildError) or self.process is None:
+        if isinstance(error, ChildError | TimeoutError) or self.process is None:
             return str(error)
         try:
             code = self.process.wait(timeout=5)
