@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import linecache
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -22,7 +23,7 @@ from experiments.worker import outside
 from experiments.worker.describe import BadJob, build_kernel, inspect
 from kernels.device import Device
 from tests.analysis.plausible import row
-from tests.conftest import QUICK, Command
+from tests.conftest import QUICK, ROOT, Command
 
 GOOD = """
 import torch
@@ -158,6 +159,18 @@ def test_bench_ends_with_a_table_and_a_verdict(
     assert "× best other" in head
     assert line.startswith("8×64")
     assert {"faster", "slower", "difference"} & {*line.split()}
+
+
+def test_a_sweep_and_bench_are_functions_in_python(tmp_path: Path) -> None:
+    code = f"""
+from experiments import bench, sweep
+words = "grid=smoke", "gpu=cpu", "tracker=none", "timing.max_samples=3", "timing.min_samples=3"
+assert len(sweep("kernel=torch", *words, "timing.cache=warm", out={str(tmp_path)!r})) == 8
+from experiments import bench, sweep
+assert callable(bench) and callable(sweep)
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 def test_each_kernel_stands_beside_torch_and_the_fastest_other_of_its_card() -> None:
