@@ -12,7 +12,5 @@ def __getattr__(name: str) -> Any:
     if name in __all__:
         from experiments import api
 
-        # the import has put the package of that name in the function's place
-        globals().update(bench=api.bench, sweep=api.sweep)
-        return globals()[name]
+        return getattr(api, name)
     raise AttributeError(f"module 'experiments' has no attribute {name!r}")

@@ -198,18 +198,6 @@ def test_bench_ends_with_a_table_and_a_verdict(
     assert {"faster", "slower", "difference"} & {*line.split()}
 
 
-def test_a_sweep_and_bench_are_functions_in_python(tmp_path: Path) -> None:
-    code = f"""
-from experiments import bench, sweep
-words = "grid=smoke", "gpu=cpu", "tracker=none", "timing.max_samples=3", "timing.min_samples=3"
-assert len(sweep("kernel=torch", *words, "timing.cache=warm", out={str(tmp_path)!r})) == 8
-from experiments import bench, sweep
-assert callable(bench) and callable(sweep)
-"""
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-
-
 def test_each_kernel_stands_beside_torch_and_the_fastest_other_of_its_card() -> None:
     times = {"copy": 4.0, "torch": 20.0, "online": 10.0, "mine": 8.0}
     rows = [
