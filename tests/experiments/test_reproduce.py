@@ -86,6 +86,11 @@ WRONG: dict[str, tuple[Callable[[Path], Any], str]] = {
     "no config": (
         lambda f: [p.unlink() for p in f.rglob("config.json")], "is no job's configuration"
     ),
+    "warmup": (
+        lambda f: rewrite(f, lambda r: r.model_copy(update={"environment": {
+            **r.environment, "protocol": {**r.environment["protocol"], "warmup": 10**9}}})),
+        "timing.warmup is 1000000000; at most 10000",
+    ),  # fmt: skip
     "unknown": (lambda f: wrong(f, colour="red"), "is no job's configuration"),
     "class": (lambda f: wrong(f, kernel={"_target_": "tests.x.X"}), "no class below kernels"),
     "the same": (lambda f: None, "is a recorded sweep itself"),
