@@ -35,9 +35,9 @@ CAUGHT = {
     "in_input": "changed its input",
     "subclass": "returned a Lazy, not a torch.Tensor",
     "later": WRONG,
-    "no_maximum": f"of inputs that are not normal .*{WRONG}",
-    "one_maximum": f"of inputs that are not normal .*{WRONG}",
-    "clamped": f"of inputs that are not normal .*{WRONG}",
+    **dict.fromkeys(
+        ["no_maximum", "one_maximum", "clamped"], f"of inputs that are not normal .*{WRONG}"
+    ),
 }
 CHANGED = {
     "clock": "changed time.perf_counter_ns",

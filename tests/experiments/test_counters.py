@@ -5,8 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import os
-import runpy
-import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
@@ -15,19 +13,19 @@ from typing import Any
 
 import pytest
 import torch
-from hydra.core.global_hydra import GlobalHydra
 
 from experiments import counters
 from experiments.counters import METRICS, find_ncu
 from experiments.data.records import Counters, read_records, write_records
-from experiments.errors import UserError, command
-from experiments.profile import LIST, Profiled
+from experiments.errors import SweepFailed, command
+from experiments.profile import LIST, Profiled, profile
 from experiments.sweep.client import Worker
+from experiments.sweep.jobs import Job
 from experiments.worker import measure
 from experiments.worker.flush import Flush
 from experiments.worker.place import take_place
 from experiments.worker.trial import Bench
-from tests.conftest import Result, shape
+from tests.conftest import Compose, Result, shape
 from tests.doubles.kernels import Good
 
 TIME, READ, WRITE, L2 = METRICS.values()
@@ -74,15 +72,15 @@ def executable(folder: Path, body: str) -> None:
     path.chmod(0o755)
 
 
-def prepared(tmp_path: Path, points: list[Profiled], text: str) -> None:
-    """A stand-in that leaves this list of points and prints this table."""
-    write_records(tmp_path / LIST, points)
-    (tmp_path / "table.csv").write_text(text)
+def prepared(folder: Path, points: list[Profiled], text: str) -> None:
+    """An ncu that leaves this list of points and prints this table."""
+    write_records(folder / "points", points)
+    (folder / "table").write_text(text)
+    here = f"Path({str(folder)!r})"
     executable(
-        tmp_path,
-        "out = Path(next(a for a in command if a.startswith('out='))[4:])\n"
-        f"(out / {LIST!r}).write_text(Path({str(tmp_path / LIST)!r}).read_text())\n"
-        f"log.write_text(Path({str(tmp_path / 'table.csv')!r}).read_text())\n",
+        folder,
+        f"({here} / 'out' / {LIST!r}).write_bytes(({here} / 'points').read_bytes())\n"
+        f"log.write_bytes(({here} / 'table').read_bytes())\n",
     )
 
 
@@ -114,7 +112,7 @@ def test_every_call_becomes_a_record_and_a_failure_or_a_complaint_costs_no_other
     wide, bad = point(3, "online", "unsupported"), point(4, "naive_script", "failed")
     values = dict.fromkeys(METRICS.values(), 1.0)
     launches = [
-        (naive.range, values | {READ: 160.0, TIME: 2000.0}),
+        (naive.range, values | {READ: 160.0, TIME: "2,000 (0: 1)"}),  # or with its instances
         (naive.range, values | {READ: 96.0, TIME: 1000.0}),
         (fused.range, values | {READ: 128.0, WRITE: 64.0}),
         ("", values),
@@ -141,6 +139,7 @@ def test_every_call_becomes_a_record_and_a_failure_or_a_complaint_costs_no_other
 @pytest.mark.parametrize(
     ("body", "said"),
     [
+        ("log.write_text('ID,Kernel Name\\n,\\n')", "has no Push/Pop_Range column"),
         ("log.write_text('==ERROR== ERR_NVGPUCTRPERM - no permission')\nsys.exit(1)",
          "NVreg_RestrictProfilingToAdminUsers=0"),
         ("log.write_text('==ERROR== Cuda driver is not compatible.')\nsys.exit(1)",
@@ -162,19 +161,6 @@ def test_counters_that_cannot_be_had_are_one_line_saying_what_to_do(
     assert said in done.stderr
 
 
-def test_a_table_is_read_and_a_strange_one_refused() -> None:
-    online = "point 7 online,block_size=1024 4096x131072 float32"
-    values = {READ: 4294967296.0, TIME: "1,234,500 (0: 1)"}  # instances may follow in brackets
-    read = counters.read_launches
-    (launch,) = read(table([(online, values)])).dropna(axis="columns").to_dict("records")
-    assert launch == {"range": online, "kernel_us": 1234.5, "dram_read_bytes": 4294967296.0}
-    with pytest.raises(UserError, match="no Push/Pop_Range column"):
-        read(table([]).replace("Push/Pop_Range", "something"))
-    with pytest.raises(UserError, match="in 'furlong'"):
-        read(table([(online, {READ: 1.5})]).replace('"byte"', '"furlong"'))
-    assert read("==WARNING== No kernels were profiled.\n").empty
-
-
 @pytest.mark.gpu
 @pytest.mark.skipif(find_ncu() is None, reason="needs ncu")
 def test_on_a_card_fused_row_moves_at_dram_what_its_model_says(
@@ -190,63 +176,49 @@ def test_on_a_card_fused_row_moves_at_dram_what_its_model_says(
 
 
 def test_each_point_is_called_once_in_a_range_of_its_name_and_listed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
+    tmp_path: Path, compose_job: Compose, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
     """The worker is real and on a CPU, but says that it is an H200, and pretends to profile."""
     ranges: list[str] = []
-    children: set[subprocess.Popen[bytes] | None] = set()
     start, ask = Worker.start, Worker.request
 
     def disguised(self: Worker) -> dict[str, Any]:
         handshake = start(self)
         handshake["device"] |= {"kind": "cuda", "name": "NVIDIA H200"}
-        children.add(self.process)
         return handshake
 
     def request(self: Worker, message: Mapping[str, Any], *more: Any, **options: Any) -> Any:
         if message["do"] != "profile":
             return ask(self, message, *more, **options)
         ranges.append(message["point"]["range"])
-        if "Naive" in message["point"]["kernel"]["_target_"]:
-            return {"status": "out_of_memory", "reason": "too much"}
-        return {"status": "ok", "reason": None}
+        failed = "Naive" in message["point"]["kernel"]["_target_"]
+        return {"status": "out_of_memory" if failed else "ok", "reason": "too much" * failed}
 
     monkeypatch.setattr(Worker, "start", disguised)
     monkeypatch.setattr(Worker, "request", request)
+    words = [*shape(4, [8, 2**21]), "dtype=float32", "rounds=3", f"out={tmp_path}"]
 
-    def profile(*arguments: str) -> int:
-        GlobalHydra.instance().clear()
-        monkeypatch.delitem(sys.modules, "experiments.profile", raising=False)
-        asked = [f"out={tmp_path}", "dtype=float32", *shape(4, [8, 2**21]), *arguments]
-        monkeypatch.setattr(sys, "argv", ["profile", *asked])
-        try:
-            runpy.run_module("experiments.profile", run_name="__main__")
-        except SystemExit as ended:
-            return int(ended.code or 0)
-        return 0
+    def jobs(*more: str) -> list[Job]:
+        kernels = ("torch", "naive", "fused_row")
+        return [compose_job([f"kernel={kernel}", *words, *more]) for kernel in kernels]
 
-    wide = f"4x{2**21} float32"
-    assert profile("kernel=online", "kernel.block_size=8", "dry_run=true") == 0
-    alone = [f"point {i} online,block_size=8 {at}" for i, at in enumerate(("4x8 float32", wide))]
-    assert capfd.readouterr().out.splitlines() == alone
+    profile(jobs("dry_run=true"))
+    planned = capsys.readouterr().out.splitlines()
     assert (ranges, (tmp_path / LIST).exists()) == ([], False)
-
-    assert profile("kernel=torch,naive,fused_row", "rounds=3") == 1  # naive failed
+    with pytest.raises(SweepFailed):  # naive failed
+        profile(jobs())
     listed = [*read_records(tmp_path / LIST, Profiled)]
+    assert [record.range for record in listed] == planned
     names = {record.range.split(maxsplit=2)[2]: record for record in listed}
     assert {name: record.status for name, record in names.items()} == {
-        "torch 4x8 float32": "ok", f"torch {wide}": "ok",
-        "naive 4x8 float32": "failed", f"naive {wide}": "failed",
-        "fused_row 4x8 float32": "ok", f"fused_row {wide}": "unsupported",
-    }  # fmt: skip
+        f"{kernel} 4x{cols} float32": "failed" if kernel == "naive" else "ok"
+        for kernel in ("torch", "naive", "fused_row") for cols in (8, 2**21)
+    } | {f"fused_row 4x{2**21} float32": "unsupported"}  # fmt: skip
     assert sorted(ranges) == sorted(r.range for r in listed if r.status != "unsupported")
     assert names["naive 4x8 float32"].reason == "too much"
-    assert "Triton's largest block" in str(names[f"fused_row {wide}"].reason)
     one = names["fused_row 4x8 float32"]
     assert (one.gpu, one.model_reads, one.model_writes) == ("NVIDIA H200", 32, 32)
-    assert f"{one.range}: ok" in capfd.readouterr().out
-    # no signal ended a worker: a profiler loses what a killed process had not handed over
-    assert {child.returncode for child in children if child} == {0}
 
 
 def test_a_call_warms_up_l2_is_flushed_one_is_inside_the_range_and_a_failure_is_an_outcome(

@@ -13,7 +13,7 @@ from experiments.child import ROOT
 from experiments.data.rows import TIMERS
 from experiments.sweep.guards import suspicions
 from experiments.worker import clock as worker_clock
-from experiments.worker import gate, timers, trial
+from experiments.worker import timers
 from experiments.worker.flush import Flush
 from experiments.worker.measure import measure
 from experiments.worker.place import take_place
@@ -34,13 +34,9 @@ def sampled(call: Call, x: torch.Tensor, flush: Any, chosen: Protocol) -> Sampli
 
 
 class Clock:
-    """A clock that stands still while nothing is done, in µs; the timers' for one test."""
+    """A clock that stands still while nothing is done, in µs."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.now_us, self.flushes = 0.0, 0
-        monkeypatch.setattr(worker_clock, "now_ns", lambda: round(1e3 * self.now_us))
-        monkeypatch.setattr(worker_clock, "now_s", lambda: self.now_us / 1e6)
-        monkeypatch.setattr(host, "waited_us", lambda: 0.0)
+    now_us, flushes = 0.0, 0
 
     def spend(self, us: float) -> None:
         self.now_us += us
@@ -52,7 +48,12 @@ class Clock:
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    return Clock(monkeypatch)
+    """The timers' clock in this test."""
+    clock = Clock()
+    monkeypatch.setattr(worker_clock, "now_ns", lambda: round(1e3 * clock.now_us))
+    monkeypatch.setattr(worker_clock, "now_s", lambda: clock.now_us / 1e6)
+    monkeypatch.setattr(host, "waited_us", lambda: 0.0)
+    return clock
 
 
 def test_the_flush_precedes_every_sample_and_is_in_none_and_first_calls_are_thrown_away(
@@ -115,13 +116,12 @@ def test_a_flush_reads_twice_the_cache_and_leaves_its_buffer_clean() -> None:
 @pytest.mark.parametrize(
     ("moved", "memory", "buffers"),
     [
-        (1 << 20, 80 << 30, 181),  # enough to exceed three times L2
-        (64 << 20, 80 << 30, 12),
+        (64 << 20, 80 << 30, 12),  # enough to exceed three times L2
         (1 << 30, 80 << 30, 4),  # as many as 4 GiB hold
         (256 << 20, 8 << 30, 4),  # as many as an eighth of a small card's memory holds
     ],
 )
-def test_a_rotation_exceeds_three_times_l2_and_has_many_places(
+def test_a_rotation_exceeds_three_times_l2_and_fits_the_card(
     moved: int, memory: int, buffers: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     card = SimpleNamespace(total_memory=memory)
@@ -137,67 +137,47 @@ def recipe(place: str) -> str:
     return text.partition(f"# {place}\n")[2].partition("```")[0]
 
 
-GOOD = "tests.doubles.kernels.Good"
-L2_BYTES = 4096
-
-
-def bench() -> Bench:
-    place = take_place("cpu")
-    return Bench(replace(place, device=replace(place.device, l2_bytes=L2_BYTES)))
-
-
 def measured(
     timer: str,
     measure: Callable[..., dict[str, Any]] = measure,
-    target: str = GOOD,
+    target: str = "tests.doubles.kernels.Good",
     cache: str = "warm",
     rows: int = 4,
     determinism: bool = False,
-    kept: Bench | None = None,
     **tunables: Any,
 ) -> dict[str, Any]:
+    """The outcome of a small point, as a worker of this process measures it."""
+    place = take_place("cpu")
+    bench = Bench(replace(place, device=replace(place.device, l2_bytes=4096)))
     timing = vars(protocol(sampling_limit_s=30.0)) | {"timer": timer, "cache": cache}
-    kernel = {"_target_": target} | tunables
-    point = {"kernel": kernel, "rows": rows, "cols": 8, "dtype": "float32", "seed": 0}
-    point |= {"determinism": determinism}
-    return measure(point | {"timing": timing}, kept or bench(), lambda stage: None)
+    point = {
+        "kernel": {"_target_": target} | tunables, "rows": rows, "cols": 8, "dtype": "float32",
+        "seed": 0, "determinism": determinism, "timing": timing,
+    }  # fmt: skip
+    return measure(point, bench, lambda stage: None)
 
 
-def test_an_answer_known_from_an_earlier_point_is_not_computed_with_again(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    compared, kept, check = [], bench(), trial.check
-
-    def counted(answers: Any, *more: Any) -> gate.Verdict:
-        compared.append(len(answers[0]))
-        return check(answers, *more)
-
-    monkeypatch.setattr(trial, "check", counted)
-    one, other = (measured("host", kept=kept) for _ in range(2))
-    # all four rows once, for the gates before and after timing of both; the others are some rows
-    assert (one["status"], compared.count(4)) == ("ok", 1), one["reason"]
-    assert other["max_abs_error"] == one["max_abs_error"]
-
-
-def chained(
+def on_a_card(
     monkeypatch: pytest.MonkeyPatch,
     kernel_us: float,
     operation: str = "softmax",
     timer: str = "chain",
     **how: Any,
 ) -> dict[str, Any]:
-    """A chain whose producers and consumers take 2 µs each; ``operation`` is the kernel's."""
+    """`measured` on a card where ``operation`` is the kernel's; a chain's others take 2 µs each."""
+    if timer == "host":
+        return measured(timer, **how)
     costs = {"aten.mul.out": 2.0, operation: kernel_us}
     with Card(lambda name: sum(us for part, us in costs.items() if part in name)) as card:
         card.install(monkeypatch)
         return measured(timer, **{"cache": "cold"} | how)
 
 
-@pytest.mark.parametrize("target", [GOOD, "kernels.softmax_backward.backward_torch.BackwardTorch"])
 def test_a_chain_times_what_the_kernel_adds_to_its_neighbours(
-    target: str, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    outcome = chained(monkeypatch, 3.0, target=target)
+    backward = "kernels.softmax_backward.backward_torch.BackwardTorch"
+    outcome = on_a_card(monkeypatch, 3.0, target=backward)
     assert outcome["status"] == "ok", outcome["reason"]  # the gate has seen the producer's copies
     assert (outcome["timer"], outcome["cache"]) == ("chain", "cold")
     assert outcome["samples_us"] == pytest.approx([3.0] * 5)
@@ -215,7 +195,7 @@ def test_a_chain_times_what_the_kernel_adds_to_its_neighbours(
 def test_a_chain_that_goes_wrong_or_has_no_meaning_has_no_time(
     how: dict[str, Any], status: str, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    outcome = chained(monkeypatch, **{"kernel_us": 3.0, **how})
+    outcome = on_a_card(monkeypatch, **{"kernel_us": 3.0, **how})
     assert outcome["status"] == status
     assert outcome["reason"].startswith("after timing: ") is (status == "incorrect")
     assert said in outcome["reason"]
