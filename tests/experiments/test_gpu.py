@@ -12,8 +12,7 @@ import torch
 from experiments.worker.flush import Flush
 from experiments.worker.measure import measure
 from experiments.worker.place import take_place
-from experiments.worker.timers import CannotTime, Protocol, Subject, events, graph
-from experiments.worker.timers.graph import PLACES
+from experiments.worker.timers import CannotTime, Protocol, Subject, events
 from experiments.worker.trial import Bench
 from kernels.language import jit, tl
 from tests.conftest import ROOT, Command, once_each, shape
@@ -212,25 +211,6 @@ def test_any_operation_is_timed_on_a_card(bench: Bench, target: str, timer: str)
         assert outcome["deterministic"]
         assert outcome["batch_invariant"] is not None
         assert outcome["peak_bytes"] >= 0
-
-
-def test_a_graph_is_timed_at_many_places() -> None:
-    places = set()
-
-    def make(_: int) -> tuple[torch.Tensor]:
-        return (torch.randn(4096, 4096, device="cuda"),)
-
-    def call(x: torch.Tensor) -> torch.Tensor:
-        y = torch.clone(x)
-        places.add((x.data_ptr(), y.data_ptr()))
-        return y
-
-    protocol = Protocol("graph", "cold", 1, 5, 5, 1e-9, 30)
-    cache_bytes = torch.cuda.get_device_properties(0).L2_cache_size
-    sampling = graph.sample(Subject(call, make(0), make, None, cache_bytes, 2 << 26), protocol)
-    assert len(places) >= PLACES
-    assert len(sampling.samples_us) == 5
-    assert all(torch.equal(one.inputs[0], *one.answer) for one in sampling.timed)
 
 
 @pytest.mark.parametrize(

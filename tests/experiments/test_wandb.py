@@ -5,7 +5,6 @@ from __future__ import annotations
 import getpass
 import json
 import platform
-import resource
 import sys
 import threading
 from collections.abc import Iterator
@@ -65,9 +64,8 @@ def mirrored(out: Path, rows: list[Row], **tracker: Any) -> list[str]:
 def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     """The server of a user without settings."""
     with Server() as server:
-        url = f"http://127.0.0.1:{server.server_port}"
         for name, value in (("HOME", str(tmp_path / "home")), ("NO_PROXY", "127.0.0.1"),
-                            ("WANDB_API_KEY", KEY), ("WANDB_BASE_URL", url)):  # fmt: skip
+                            ("WANDB_API_KEY", KEY), ("WANDB_BASE_URL", server.url)):  # fmt: skip
             monkeypatch.setenv(name, value)
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield server
@@ -174,19 +172,6 @@ def test_a_sweep_without_a_gpu_shows_errors_and_modelled_bytes(
     lines = [line for _, line in sorted(run["lines"].items())]
     assert [(line["N"], line["model_bytes"]) for line in lines] == [(8, 384), (16, 768)]
     assert all("time_us" not in line and 0 < line["relative_error"] < 1e-6 for line in lines)
-
-
-def test_a_disk_that_is_full_for_wandb_costs_a_warning(tmp_path: Path, server: Server) -> None:
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, before[1]))  # W&B's process inherits it
-    try:
-        [warning] = mirrored(tmp_path, ROWS)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    assert "the rows are complete on disk" in warning
-    assert "\n" not in warning
-    assert mirrored(tmp_path, ROWS) == []  # with room again, all is written, and once
-    assert len(list(tmp_path.glob(f"wandb/offline-run-*/{wandb.DONE}"))) == 1
 
 
 def test_a_lost_server_costs_a_warning_and_a_longer_curve_replaces_what_waits(
