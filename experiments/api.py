@@ -12,7 +12,6 @@ import bisect
 import inspect
 import io
 import json
-import math
 import re
 import tempfile
 import textwrap
@@ -24,13 +23,13 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from experiments.child import ROOT
-from experiments.data.jobs import CONF, kernel_makers
-from experiments.data.metrics import derive, latest, neighbourhood, timed
+from experiments.data.jobs import CONF
+from experiments.data.metrics import derive, latest
 from experiments.data.rows import Row, read_rows, rows_files
 from experiments.errors import Parser, SweepFailed, UserError, command
 from experiments.run import act_on
 from experiments.sweep.client import Worker, WorkerDied, drives
-from experiments.sweep.summary import print_table
+from experiments.sweep.summary import compared, interval, print_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -212,39 +211,15 @@ def inspected(kernel: dict[str, Any], device: str) -> dict[str, Any]:
 
 
 def lines_of(rows: Sequence[Row], names: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """A line per shape and dtype of the kernels called ``names``, in the last round.
-
-    ``best_other`` is the fastest other kernel of the operation at that place, ``share`` that of the
-    roof; a ratio's interval goes from one end of both times' intervals to the other.
-    """
+    """A line per shape and dtype of the kernels called ``names``, in the last round: `compared`."""
     last = [row for row in rows if row.round == max(one.round for one in rows)]
-    for row in last:
-        if row.kernel not in names:
-            continue
-        there = [one for one in last if timed(one) and neighbourhood(one) == neighbourhood(row)]
-        there.sort(key=lambda one: one.time_us or 0)
-        rivals = [r for r in there if r.operation == row.operation and r.kernel not in names]
-        by_torch = [one for one in rivals if kernel_makers().get(one.kernel) == "torch"]
-        roofs = [one for one in there if one.operation == row.roof]
-        line = {name: getattr(row, name) for name in ("kernel", "rows", "cols", "dtype", "time_us")}
-        line |= {"low_us": row.time_low_us, "high_us": row.time_high_us}
-        line |= _ratio("share", roofs, row) | _ratio("over_torch", by_torch, row)
-        line |= _ratio("over_best", rivals, row)
-        line["best_other"] = rivals[0].kernel if rivals else ""
-        yield line | {"verdict": _verdict(row, line)}
-
-
-def _ratio(name: str, others: Sequence[Row], row: Row) -> dict[str, float]:
-    """The fastest other's time for the same bytes over this one's, NaN where either has none."""
-    ends = [math.nan] * 3
-    if others and timed(row):
-        scale = (row.compulsory_bytes or 1) / (others[0].compulsory_bytes or 1)
-        (mine, low, high), (theirs, least, most) = (
-            (one.time_us or 0.0, one.time_low_us or 0.0, one.time_high_us or 0.0)
-            for one in (row, others[0])
-        )
-        ends = [scale * theirs / mine, scale * least / high, scale * most / low]
-    return dict(zip((name, f"{name}_low", f"{name}_high"), ends, strict=True))
+    for row, ratios in zip(last, compared(last, names), strict=True):
+        if row.kernel in names:
+            line = {
+                key: getattr(row, key) for key in ("kernel", "rows", "cols", "dtype", "time_us")
+            }
+            line |= {"low_us": row.time_low_us, "high_us": row.time_high_us} | ratios
+            yield line | {"verdict": _verdict(row, line)}
 
 
 def _verdict(row: Row, line: Mapping[str, Any]) -> str:
@@ -273,13 +248,9 @@ def noise_floor(time_us: float) -> float:
 
 
 def _cells(line: dict[str, Any]) -> list[str]:
-    def interval(name: str, scale: float = 1, unit: str = "") -> str:
-        value, low, high = (scale * line[f"{name}{end}"] for end in ("", "_low", "_high"))
-        return f"{value:.3g}{unit} ({low:.3g}–{high:.3g})" if value == value else "–"
-
     time_us = "" if line["time_us"] is None else f"{line['time_us']:,.4g}"
-    best = f"{interval('over_best')} {line['best_other']}"
     return [
         f"{line['rows']}×{line['cols']}", line["dtype"], line["kernel"], time_us,
-        interval("share", 100, "%"), interval("over_torch"), best, line["verdict"],
+        interval(line, "share", 100, "%"), interval(line, "over_torch"),
+        f"{interval(line, 'over_best')} {line['best_other']}", line["verdict"],
     ]  # fmt: skip

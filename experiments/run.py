@@ -6,13 +6,13 @@ import os
 import re
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from itertools import chain
 from typing import Any, NoReturn
 
 import hydra
 from hydra._internal.utils import get_args_parser  # Hydra's parser of flags has no public name
 from hydra.errors import HydraException
-from hydra.utils import get_method
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
@@ -98,7 +98,8 @@ def launch(words: Sequence[str]) -> None:
         )
     options: Any = OmegaConf.to_container(first.hydra.launcher, resolve=True)
     found = chain([jobs.job_from(first, asked[0])], map(jobs.compose, asked[1:]))
-    launcher = get_method(str(options.pop("_target_")))
+    module, _, function = str(options.pop("_target_")).rpartition(".")
+    launcher = getattr(import_module(module), function)
     launcher([*found] if name == "profile" else jobs.with_roofs(found), **options)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import threading
 from collections import Counter, defaultdict
@@ -16,16 +17,19 @@ from rich.progress import Progress as Bar
 from rich.table import Column, Table
 
 from experiments.data.files import write_file
-from experiments.data.metrics import derived
+from experiments.data.jobs import kernel_makers
+from experiments.data.metrics import derived, neighbourhood, timed
 from experiments.data.rows import Row
 from experiments.data.statistics import unconverged
 from experiments.sweep.plan import Point
 
 PLAIN_WIDTH = 160  # columns where there is no terminal
 PRINTED = 66  # rows that still fit a screen; the table on disk has all
-COLUMNS = ("dtype", "M×N", "kernel", "time µs", "95 %", "GB/s", "of roof", "traffic", "status")
-LONG = ("kernel", "status", "verdict")
-LEFT = ("dtype", "M×N", "traffic", *LONG)
+COLUMNS = ("dtype", "M×N", "kernel", "time µs", "95 %", "GB/s", "of roof", "× torch",
+           "× best other", "traffic", "status")  # fmt: skip
+DROPPED = ("traffic", "95 %", "GB/s", "dtype", "× best other", "× torch", "of roof")
+FOLDED = {"kernel": 24, "status": 30, "verdict": 30}  # what is longer takes several lines
+LEFT = ("dtype", "M×N", "traffic", "× best other", *FOLDED)
 
 
 def print_estimate(points: Sequence[Point]) -> None:
@@ -124,10 +128,12 @@ def print_summary(
     several = len({r.operation for r in rows} - {r.roof for r in rows}) > 1
     places = ("dtype", "rows", "cols", "round", *["operation"] * several)
     ordered = sorted(
-        zip(rows, derived(rows), strict=True),
+        zip(rows, derived(rows), compared(rows), strict=True),
         key=lambda line: (*(getattr(line[0], name) for name in places), line[0].time_us or 9e99),
     )
-    cells = [_cells(row, own, labels.get(row.key, row.kernel)) for row, own in ordered]
+    cells = [
+        _cells(row, own | beside, labels.get(row.key, row.kernel)) for row, own, beside in ordered
+    ]
     lines = [COLUMNS, ["---"] * len(COLUMNS), *cells]
     path = out / "table.md"
     try:
@@ -154,19 +160,34 @@ def print_summary(
 
 
 def print_table(names: Sequence[str], lines: Sequence[Sequence[str]]) -> None:
-    """Prints the columns that have something in them; names and status may take several lines."""
+    """Prints the columns that have something in them, without as many of `DROPPED` as do not fit.
+
+    Nothing of the others is cut off. A column left out that says one thing is said above.
+    """
     console = Console()
     console = console if console.is_terminal else Console(width=PLAIN_WIDTH)
-    table = Table(box=None, pad_edge=False, header_style="bold")
     columns = {name: [line[i] for line in lines] for i, name in enumerate(names)}
     columns = {name: cells for name, cells in columns.items() if any(cells)}
-    for name in columns:
-        left, long = name in LEFT, name in LONG
+    widths = {
+        name: min(max(map(len, (name, *cells))), FOLDED.get(name, console.width))
+        for name, cells in columns.items()
+    }
+    for name in DROPPED:
+        if sum(widths.values()) + 2 * (len(widths) - 1) <= console.width:
+            break
+        if widths.pop(name, None) and len({*columns[name]}) == 1:
+            print(f"{name} {columns[name][0]}")
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name, width in widths.items():
         table.add_column(
-            name, justify="left" if left else "right", no_wrap=not long, overflow="fold"
+            name,
+            justify="left" if name in LEFT else "right",
+            min_width=min(width, 12) if name in FOLDED else width,
+            no_wrap=name not in FOLDED,
+            overflow="fold",
         )
-    for line in zip(*columns.values(), strict=True):
-        table.add_row(*map(escape, line))
+    for i in range(len(lines)):
+        table.add_row(*(escape(columns[name][i]) for name in widths))
     console.print(table)
 
 
@@ -190,9 +211,58 @@ def _cells(row: Row, own: Mapping[str, Any], label: str) -> list[str]:
         label,
         *times,
         "" if share is None else f"{share:.0%}{'!' if above else ''}",
+        interval(own, "over_torch"),
+        f"{interval(own, 'over_best')} {own['best_other']}".strip(),
         row.model_formula or "",
         "; ".join(status),
     ]
+
+
+def compared(rows: Sequence[Row], names: Sequence[str] = ()) -> list[dict[str, Any]]:
+    """How each row's kernel compares with the others of its shape, protocol, round and card.
+
+    Kernels called ``names`` are no others of each other.
+
+    Returns:
+        By row ``share`` of the roof, and how many times as fast it is as the fastest other kernel
+        by PyTorch (``over_torch``) and of all (``over_best``, called ``best_other``). An interval,
+        ``_low`` and ``_high``, goes from one end of both times' to the other. NaN where there is
+        nothing to compare.
+    """
+    places = defaultdict[tuple[Any, ...], list[Row]](list)
+    for row in sorted(filter(timed, rows), key=lambda one: one.time_us or 0.0):
+        places[neighbourhood(row)].append(row)
+    makers, found = kernel_makers(), []
+    for row in rows:
+        there = places[neighbourhood(row)] if timed(row) else []
+        own = names if row.kernel in names else [row.kernel]
+        rivals = [r for r in there if r.operation == row.operation and r.kernel not in own]
+        by_torch = [one for one in rivals if makers.get(one.kernel) == "torch"]
+        roofs = [one for one in there if one.operation == row.roof]
+        line = _ratio("share", roofs, row) | _ratio("over_torch", by_torch, row)
+        line |= _ratio("over_best", rivals, row)
+        found.append(line | {"best_other": rivals[0].kernel if rivals else ""})
+    return found
+
+
+def _ratio(name: str, others: Sequence[Row], row: Row) -> dict[str, Any]:
+    """The first other's time for the same bytes over this one's, with the interval's ends."""
+    ends = [math.nan] * 3
+    if others:
+        scale = (row.compulsory_bytes or 1) / (others[0].compulsory_bytes or 1)
+        (mine, low, high), (theirs, least, most) = (
+            (us, one.time_low_us or us, one.time_high_us or us)
+            for one in (row, others[0])
+            for us in [one.time_us or 0.0]
+        )
+        ends = [scale * theirs / mine, scale * least / high, scale * most / low]
+    return dict(zip((name, f"{name}_low", f"{name}_high"), ends, strict=True))
+
+
+def interval(line: Mapping[str, Any], name: str, scale: float = 1, unit: str = "") -> str:
+    """A number of `compared` with its interval; empty where there is none."""
+    value, low, high = (scale * line[f"{name}{end}"] for end in ("", "_low", "_high"))
+    return "" if math.isnan(value) else f"{value:.3g}{unit} ({low:.3g}–{high:.3g})"
 
 
 def _number(value: float) -> str:

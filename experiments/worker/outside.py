@@ -16,7 +16,7 @@ import traceback
 from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Any, ClassVar
 
 import sympy
@@ -79,11 +79,40 @@ def build(config: Mapping[str, Any]) -> Kernel:
         "__doc__": inspect.getdoc(found) or module.__doc__ or "",
         "__module__": module.__name__,
     }
-    triton = any(type(one).__module__.startswith("triton.runtime") for one in vars(module).values())
-    if triton and os.environ.get("TRITON_INTERPRET", "0") not in ("", "0"):
+    interpreted = os.environ.get("TRITON_INTERPRET", "0") not in ("", "0")
+    if interpreted and launches_triton(found, path.resolve().parent):
         fields["backend"] = "triton"  # by its interpreter: checked, and not timed
     kind: type[Function] = type(name, (Function,), fields)
     return kind(path.name, name, options)
+
+
+def launches_triton(function: Any, folder: Path) -> bool:
+    """Whether a function launches a Triton kernel, by what it names, in the files of a folder."""
+    waiting, seen = [function, type(function)], set[int]()
+    while waiting:
+        one = waiting.pop()
+        if type(one).__module__.startswith("triton.runtime"):
+            return True
+        if id(one) in seen:
+            continue
+        seen.add(id(one))
+        if isinstance(one, type):  # such as a torch.autograd.Function
+            waiting += [getattr(method, "__func__", method) for method in vars(one).values()]
+            continue
+        one = inspect.unwrap(one) if callable(one) else one
+        if inspect.isfunction(one) and Path(one.__code__.co_filename).is_relative_to(folder):
+            names = _names(one.__code__)
+            known = [one.__globals__[name] for name in names if name in one.__globals__]
+            modules = [vars(each) for each in known if isinstance(each, ModuleType)]
+            waiting += known + [each[name] for each in modules for name in names & each.keys()]
+            waiting += [cell.cell_contents for cell in one.__closure__ or ()]
+    return False
+
+
+def _names(code: CodeType) -> set[str]:
+    """The globals and attributes that code names, in the functions inside it too."""
+    inside = [_names(one) for one in code.co_consts if isinstance(one, CodeType)]
+    return {*code.co_names}.union(*inside)
 
 
 @cache

@@ -93,6 +93,43 @@ def test_a_function_is_a_kernel_with_the_operations_own_traffic(written: Written
     assert json.dumps(kernel.__dict__).count("elsewhere") == 0  # rows have no paths
 
 
+LAUNCHES = """
+import torch
+import triton
+
+@triton.jit
+def copied(x):
+    pass
+
+def launch(x):
+    copied[(1,)](x)
+
+class Graph(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return launch(x)
+
+def eager(x):
+    return torch.softmax(x, -1)
+
+def of_graph(x):
+    return Graph.apply(x)
+
+def nested(x):
+    return [launch(row) for row in x]
+
+closed = (lambda called: lambda x: called(x))(launch)
+through_a_module = torch.no_grad()(lambda x: beside.launch(x))
+beside = __import__("sys").modules[__name__]
+"""
+
+
+def test_only_a_function_that_launches_triton_is_interpreted_on_a_cpu(written: Written) -> None:
+    path, names = written(LAUNCHES), ("launch", "of_graph", "nested", "closed", "through_a_module")
+    assert {build_kernel(config(path, name)).backend for name in names} == {"triton"}
+    assert build_kernel(config(path, "eager")).backend == outside.BACKEND
+
+
 @pytest.mark.parametrize(
     ("text", "function", "complaint"),
     [

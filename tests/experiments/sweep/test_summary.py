@@ -45,6 +45,21 @@ def test_several_operations_are_listed_each_by_itself(
     assert [cells[2] for cells in cells_of(tmp_path)] == order
 
 
+def test_a_kernel_stands_beside_torch_and_the_best_other_with_intervals(tmp_path: Path) -> None:
+    rows = [
+        row(kernel, 1024, time_us=us, time_low_us=us - 1, time_high_us=us + 1, roof="copy")
+        for kernel, us in (("fused", 10.0), ("online", 16.0), ("torch", 20.0))
+    ]
+    print_summary(rows, {}, tmp_path, "", [])
+    heads = (tmp_path / "table.md").read_text().splitlines()[0].strip("| ").split(" | ")
+    first = [heads.index(head) for head in ("× torch", "× best other")]
+    assert [[line[i].strip() for i in first] for line in cells_of(tmp_path)] == [
+        ["2 (1.73–2.33)", "1.6 (1.36–1.89) online"],
+        ["1.25 (1.12–1.4)", "0.625 (0.529–0.733) fused"],
+        ["", "0.5 (0.429–0.579) fused"],
+    ]
+
+
 def test_a_narrow_terminal_shows_every_column_and_one_line_of_progress(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch,
     compose_job: Compose,
