@@ -129,28 +129,6 @@ def record(target: str, shape: tuple[int, int], dtype: str = "float32", **tunabl
     return Count(kernel="variant", **count(point, Device("cpu", "cpu")))
 
 
-@interpreter
-@pytest.mark.parametrize(
-    ("target", "tunables", "shape", "dtype"),
-    [
-        ("hybrid.Hybrid", {"block_size": 32}, (3, 33), "float64"),
-        ("online.Online", {"block_size": 128}, (2, 1), "bfloat16"),
-        ("online.Online", {"block_size": 8, "reverse": True}, (7, 20), "float32"),
-        ("three_pass.ThreePass", {"block_size": 64}, (1, 5), "float32"),  # masked lanes: no request
-        ("fused_row.FusedRow", {}, (0, 5), "float32"),
-    ],
-)
-def test_counted_equals_modelled_exactly(
-    target: str, tunables: dict[str, Any], shape: tuple[int, int], dtype: str
-) -> None:
-    found = record(f"{SOFTMAX}.{target}", shape, dtype, **tunables)
-    assert found.method != "none", found.reason
-    assert sum(t.load_bytes for t in found.tensors) == found.model_read_bytes
-    assert sum(t.store_bytes for t in found.tensors) == found.model_write_bytes
-    assert found.difference is None
-    assert {t.name for t in found.tensors} == ({"x", "y"} if shape[0] else set())
-
-
 @dataclass(frozen=True)
 class HiddenCopy(FusedRow):
     """Copies its input before the kernel sees it, as a stray `contiguous()` would."""

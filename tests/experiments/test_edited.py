@@ -12,33 +12,6 @@ import pytest
 
 from experiments.worker.describe import _unpacked, source_hash
 
-VARIANTS = {
-    "fused": "kernels.softmax.fused",
-    "cluster": "kernels.softmax.cluster",
-    "auto": "kernels.softmax.auto",
-    "backward": "kernels.softmax_backward.backward",
-}
-
-
-def test_an_edit_changes_the_hashes_of_what_runs_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    read = Path.read_bytes
-    before = {name: source_hash(module) for name, module in VARIANTS.items()}
-    for edited, changed in (
-        ("softmax/fused.py", {"fused"}),
-        ("softmax/tiles.py", set(VARIANTS)),
-        ("softmax/cluster.py", {"cluster", "auto"}),
-        ("softmax/peers.py", set()),
-        ("functions.py", set()),
-        ("lines.py", {"backward"}),
-    ):
-
-        def reading(path: Path, edited: str = edited) -> bytes:
-            return read(path) + b"# edited\n" * path.match(f"kernels/{edited}")
-
-        monkeypatch.setattr(Path, "read_bytes", reading)
-        after = {name: source_hash(module) for name, module in VARIANTS.items()}
-        assert {name for name in VARIANTS if before[name] != after[name]} == changed, edited
-
 
 @pytest.fixture
 def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:

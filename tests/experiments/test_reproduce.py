@@ -83,9 +83,6 @@ def wrong(folder: Path, **changes: Any) -> None:
 WRONG: dict[str, tuple[Callable[[Path], Any], str]] = {
     "no sweep": (lambda f: (f / "sweep.json").unlink(), "no rows with their sweep.json"),
     "torn row": (lambda f: rows_files(f)[0].write_text("{}\n"), "rows.jsonl:1: schema_version"),
-    "no config": (
-        lambda f: [p.unlink() for p in f.rglob("config.json")], "is no job's configuration"
-    ),
     "unknown": (lambda f: wrong(f, colour="red"), "is no job's configuration"),
     "class": (lambda f: wrong(f, kernel={"_target_": "tests.x.X"}), "no class below kernels"),
     "the same": (lambda f: None, "is a recorded sweep itself"),
@@ -93,7 +90,7 @@ WRONG: dict[str, tuple[Callable[[Path], Any], str]] = {
         lambda f: rewrite(f, lambda r: r.model_copy(update={"gpu": "NVIDIA H200"})),
         "wants NVIDIA H200, but this is",
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", WRONG)

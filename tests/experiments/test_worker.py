@@ -6,11 +6,10 @@ import os
 import time
 from pathlib import Path
 from typing import Any
-from unittest.mock import Mock
 
 import pytest
 
-from experiments.child import one_line, parse
+from experiments.child import one_line
 from experiments.sweep import client
 from experiments.sweep.client import Worker, WorkerDied, WorkerError
 
@@ -45,20 +44,6 @@ def test_a_line_on_the_workers_own_pipe_costs_its_own_point_and_no_other(worker:
     with pytest.raises(WorkerDied, match="died while compiling: it sent 'this is not a message'"):
         measured(worker, "loud.Meddle")
     assert measured(worker, "kernels.Good")["status"] == "ok"
-
-
-@pytest.mark.parametrize(
-    "line", ['{"reply": {"status": "ok"}, "number": 7}', '{"stage": []}', "{}"]
-)
-def test_what_answers_no_request_ends_the_worker(tmp_path: Path, line: str) -> None:
-    scripted = Mock(receive=Mock(side_effect=[{"stage": "compiling"}, parse(line.encode())]))
-    worker = Worker("cpu", 0, tmp_path / "worker.log")
-    worker._channel, worker._up = scripted, True
-    worker.process = Mock(pid=2**31 - 1)
-    with pytest.raises(WorkerDied, match=r"while compiling: .* which is not an answer") as died:
-        worker.request({"do": "measure"}, {"compiling": 1.0, "sampling": 1.0}, "sampling")
-    assert died.value.status == "crashed"
-    scripted.close.assert_called_once()
 
 
 def test_a_worker_that_dies_while_it_starts_is_started_thrice_at_most(

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 import yaml
 
-from experiments.data.cards import card_of
 from experiments.data.files import validated
 from experiments.data.jobs import MOST, GridConfig
 from experiments.sweep.jobs import with_roofs
@@ -90,10 +89,3 @@ def test_wrong_shapes_are_refused_in_one_line(grid: dict[str, Any], named: str) 
     with pytest.raises(ValueError, match=re.escape(named)) as refused:
         expand(**grid)
     assert "\n" not in str(refused.value)
-
-
-def test_l2_is_in_bytes_and_an_unknown_card_has_no_datasheet() -> None:
-    assert card_of("NVIDIA A100-SXM4-80GB").l2_bytes == 40 * 2**20
-    assert card_of("NVIDIA H200").peak_gbps == 4800
-    card = card_of("Some Other Card")
-    assert (card.name, card.peak_gbps, card.l2_bytes) == ("Some Other Card", None, None)
