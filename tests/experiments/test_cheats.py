@@ -19,7 +19,7 @@ from experiments.worker.measure import measure
 from experiments.worker.place import take_place
 from experiments.worker.trial import Bench
 from tests.conftest import QUICK, Command, shape
-from tests.experiments.test_rows import row
+from tests.experiments.test_data import row
 from tests.experiments.test_timers import measured as timed_by_host
 from tests.experiments.test_timers import protocol
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import io
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -11,6 +10,7 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 import torch
 
@@ -28,23 +28,20 @@ from experiments.worker.trial import Bench
 from tests.conftest import Compose, Result, shape
 from tests.doubles.kernels import Good
 
-TIME, READ, WRITE, L2 = METRICS.values()
+TIME, READ, WRITE, _ = METRICS.values()
 RANGES = "thread Domain:Push/Pop_Range:PL_Type:PL_Value:CLR_Type:Color:Msg_Type:Msg"
 
 
-def table(launches: list[tuple[str, Mapping[str, float | str]]]) -> str:
+def table(launches: list[tuple[str, Mapping[str, str]]]) -> str:
     """Launches as ``(range, values)`` in the form of ``--csv --page raw``, remarks included."""
-    text = io.StringIO()
-    text.write("==PROF== Connected to process 4711 (/usr/bin/python3.12)\n")
-    lines = csv.writer(text, quoting=csv.QUOTE_ALL, lineterminator="\n")
-    lines.writerow(["ID", RANGES, "Kernel Name", TIME, READ, WRITE, L2])
-    lines.writerow(["", "", "", "ns", "byte", "byte", "byte"])
-    for number, (name, values) in enumerate(launches):
+    lines = [["", "", "", "ns", "byte", "byte", "byte"]]
+    for name, values in launches:
         cell = f'4711  "<default domain>:{name}:none:none:none:none:none:none" ' if name else ""
-        given = [values.get(metric, "n/a") for metric in METRICS.values()]
-        cells = [one if isinstance(one, str) else f"{one:,.2f}" for one in given]
-        lines.writerow([number, cell, "void kernel<float, 4>(int, float)", *cells])
-    return text.getvalue()
+        cells = [values.get(metric, "n/a") for metric in METRICS.values()]
+        lines.append(["0", cell, "void kernel<float, 4>(int, float)", *cells])
+    frame = pd.DataFrame(lines, columns=["ID", RANGES, "Kernel Name", *METRICS.values()])
+    text = frame.to_csv(index=False, quoting=csv.QUOTE_ALL)
+    return f"==PROF== Connected to process 4711 (/usr/bin/python3.12)\n{text}"
 
 
 def point(number: int, kernel: str, status: str = "ok") -> Profiled:
@@ -110,11 +107,11 @@ def test_every_call_becomes_a_record_and_a_failure_or_a_complaint_costs_no_other
 ) -> None:
     naive, fused, copy = point(0, "naive"), point(1, "fused_row"), point(2, "copy")
     wide, bad = point(3, "online", "unsupported"), point(4, "naive_script", "failed")
-    values = dict.fromkeys(METRICS.values(), 1.0)
+    values = dict.fromkeys(METRICS.values(), "1.00")
     launches = [
-        (naive.range, values | {READ: 160.0, TIME: "2,000 (0: 1)"}),  # or with its instances
-        (naive.range, values | {READ: 96.0, TIME: 1000.0}),
-        (fused.range, values | {READ: 128.0, WRITE: 64.0}),
+        (naive.range, values | {READ: "160.00", TIME: "2,000 (0: 1)"}),  # or with its instances
+        (naive.range, values | {READ: "96.00", TIME: "1,000.00"}),
+        (fused.range, values | {READ: "128.00", WRITE: "64.00"}),
         ("", values),
     ]
     text = f'{table(launches)}==ERROR== Failed to profile "k" in process 1\n'
@@ -130,7 +127,7 @@ def test_every_call_becomes_a_record_and_a_failure_or_a_complaint_costs_no_other
     counted = "5 points: 2 recorded, 1 without kernels, 1 unsupported, 1 failed -> "
     assert counted in done.stdout
     # of the same point the new record, of others the old
-    prepared(tmp_path, [fused], table([(fused.range, values | {READ: 7.0})]))
+    prepared(tmp_path, [fused], table([(fused.range, values | {READ: "7"})]))
     assert collect().status == 0
     sizes = {one.kernel: one.dram_read_bytes for one in recorded(tmp_path)}
     assert sizes == {"naive": 256, "fused_row": 7}

@@ -19,7 +19,7 @@ from experiments.data.rows import read_rows, rows_files
 from experiments.errors import UserError
 from experiments.sweep.record import Ledger, folder_lock
 from tests.conftest import QUICK, ROOT, Command, command_line, once_each, shape
-from tests.experiments.test_rows import row
+from tests.experiments.test_data import row
 
 KILLS = int(os.environ.get("FAULT_KILLS", "2"))
 SIGNALS = [signal.SIGKILL, signal.SIGTERM, signal.SIGINT]

@@ -98,16 +98,6 @@ def test_a_lost_cuda_context_costs_its_own_point_alone(sweep: Command) -> None:
     assert {row.timer for row in done.rows if row.status == "ok"} == {"events"}
 
 
-def test_the_wrong_card_and_a_missing_card_are_one_line_and_no_row(sweep: Command) -> None:
-    name = torch.cuda.get_device_name(0)
-    other = "rtx_4090" if "4090" not in name else "h200"
-    for arguments, said in (([f"gpu={other}"], name), (["gpu=auto", "gpu.card=63"], "card 63")):
-        done = sweep("kernel=good", *shape(4, 8), *arguments)
-        assert done.status == 2
-        assert said in done.error
-        assert done.rows == []
-
-
 def sampled(
     call: Callable[[torch.Tensor], torch.Tensor],
     before: Callable[[], object] | None,

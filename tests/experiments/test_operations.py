@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-import sympy
 import torch
 
 from experiments.worker import gate
@@ -17,24 +16,12 @@ from experiments.worker.measure import slices
 from kernels.cross_entropy.online import CeOnline
 from kernels.device import Device
 from kernels.kernel import Array, Operation
-from kernels.traffic import M, N, Traffic
+from kernels.traffic import M
 from tests.doubles.operations import LOSS, TorchLoss
 from tests.experiments.test_timers import measured, on_a_card
 
 DOUBLES = "tests.doubles.operations"
 SHAPE = (5, 300)
-
-
-def test_each_case_of_traffic_reads_whole_with_its_elements_and_bytes() -> None:
-    held = N <= 64
-    moved = Traffic(
-        sympy.Piecewise((M * N, held), (2 * M * N, True)),
-        M * N,
-        read_bytes=sympy.Piecewise((0, held), (4 * M, True)),
-        write_bytes=sympy.Piecewise((0, held), (8 * M * sympy.ceiling(N / 64), True)),
-    )
-    assert str(moved) == "2MN if N ≤ 64 else 3MN + 8M⌈N/64⌉ + 4M bytes"
-    assert [moved.bytes({"M": 1, "N": n}, 2) for n in (64, 65)] == [256, 410]
 
 
 def test_every_output_is_compared_in_its_own_dtype(monkeypatch: pytest.MonkeyPatch) -> None:

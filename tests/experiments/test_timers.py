@@ -21,7 +21,7 @@ from experiments.worker.timers import Call, CannotTime, Protocol, Sampling, Subj
 from experiments.worker.timers.graph import cold_buffers
 from experiments.worker.trial import Bench
 from tests.doubles.cuda import Card
-from tests.experiments.test_rows import row
+from tests.experiments.test_data import row
 
 
 def protocol(**changes: float) -> Protocol:
@@ -68,8 +68,11 @@ def test_the_flush_precedes_every_sample_and_is_in_none_and_first_calls_are_thro
     # one call before sampling gives the buffer its first answer, then the warm-up
     chosen = protocol(warmup=2, min_samples=20)
     sampling = sampled(slow_at_first, torch.randn(8, 8), clock.flush, chosen)
-    assert sampling.samples_us == [3] * 20
-    assert clock.flushes == 2 + 20
+    assert (sampling.samples_us, clock.flushes) == ([3] * 20, 2 + 20)
+    flush = Flush("cpu", 3 << 20)
+    before = flush._buffer._version
+    flush()
+    assert (flush._buffer.nbytes, flush._buffer._version) == (6 << 20, before)  # it only reads
 
 
 def test_a_time_limit_ends_a_slow_point_with_the_samples_it_has(clock: Clock) -> None:
@@ -103,14 +106,6 @@ def test_a_window_in_which_another_process_had_the_core_is_no_sample(
     outcome = {"time_us": 9001.0, "samples_us": always.samples_us, "late": always.late}
     (why,) = suspicions(outcome | {"timer": "host"}, None)
     assert why.startswith("disturbed: another process had a core in ")
-
-
-def test_a_flush_reads_twice_the_cache_and_leaves_its_buffer_clean() -> None:
-    flush = Flush("cpu", 3 << 20)
-    assert flush._buffer.nbytes == 6 << 20
-    before = flush._buffer._version
-    flush()
-    assert flush._buffer._version == before
 
 
 @pytest.mark.parametrize(

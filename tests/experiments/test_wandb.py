@@ -19,7 +19,7 @@ from experiments.data.rows import Row
 from experiments.sweep.jobs import Job
 from tests.conftest import QUICK, Command, shape
 from tests.doubles.wandb import REFUSED_KEY, Server
-from tests.experiments.test_rows import row
+from tests.experiments.test_data import row
 
 KEY = "k" * 40
 TIMED = {

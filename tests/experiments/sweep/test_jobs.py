@@ -74,15 +74,11 @@ ENDLESS = {"first": 1, "last": 10**12, "step": 1}
     [
         ({}, "the grid is empty"),
         ({"rows": 0, "cols": 1}, "'rows.0'"),
-        ({"rows": True, "cols": 1}, "'rows.0'"),
-        ({"rows": [], "cols": 1}, "'rows'"),
         ({"rows": 1, "cols": {"first": 1, "last": 9, "step": 0}}, "first, last and step"),
         ({"shapes": [[1]]}, "'shapes.0'"),
         ({"rows": 1, "cols": 1, "elements": [9]}, "rows and elements"),
         ({"drawn": 2, "elements": [9]}, "drawn needs seed"),
-        ({"rows": 1, "cols": 2**40 + 1}, "'cols.0'"),
         ({"rows": ENDLESS, "cols": 1}, f"at most {MOST}"),
-        ({"rows": [*range(1, 1001)], "cols": [*range(1, 1001)]}, f"at most {MOST}"),
     ],
 )
 def test_wrong_shapes_are_refused_in_one_line(grid: dict[str, Any], named: str) -> None:
