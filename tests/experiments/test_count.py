@@ -57,22 +57,14 @@ def test_a_crash_or_an_error_is_the_reason_of_a_count_and_stops_no_other(worker:
     assert str(failed).startswith("not countable: it fails here with RuntimeError: first")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "expected"),
-    [
-        (["--kernel", "fast"], "--kernel 'fast' is unknown; there are add, "),
-        (["--shapes", "4x"], "--shapes 4x; write rows x columns, as in 198x99"),
-        (["--dtypes", "int8"], "--dtypes 'int8' is unknown; there are "),
-    ],
-)
+@pytest.mark.parametrize("words", ["--kernel fast", "--shapes 4x", "--dtypes int8"])
 def test_wrong_input_is_one_line(
-    arguments: list[str], expected: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["--out", str(tmp_path / "out"), *arguments]) == 2
+    assert main(["--out", str(tmp_path / "out"), *words.split()]) == 2
     error = capsys.readouterr().err
-    assert error.startswith(f"error: {expected}")
-    assert error.count("\n") == 1
-    assert not (tmp_path / "out").exists()
+    assert error.startswith(f"error: {words.split()[0]} ")
+    assert (error.count("\n"), (tmp_path / "out").exists()) == (1, False)
 
 
 def moved(x: torch.Tensor, call: Callable[[torch.Tensor], object]) -> dict[str, tuple[int, int]]:

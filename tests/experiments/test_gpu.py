@@ -30,10 +30,8 @@ def bench() -> Bench:
     return Bench(take_place("cuda"))
 
 
-def point(
-    target: str, rows: int, cols: int, dtype: str = "float32", **timing: Any
-) -> dict[str, Any]:
-    place = {"rows": rows, "cols": cols, "dtype": dtype, "seed": 0}
+def point(target: str, rows: int, cols: int, **timing: Any) -> dict[str, Any]:
+    place = {"rows": rows, "cols": cols, "dtype": "float32", "seed": 0}
     return {"kernel": {"_target_": target}, "timing": TIMING | timing, **place}
 
 
@@ -43,21 +41,31 @@ def measured(bench: Bench, target: str, rows: int, cols: int, **timing: Any) -> 
 
 @pytest.mark.parametrize("timer", ["events", "graph", "chain", "host"])
 @pytest.mark.parametrize(
-    "target",
+    ("target", "status"),
     [
-        "kernels.softmax.compiled.Compiled",
-        "kernels.softmax.fused.Fused",
-        "tests.doubles.kernels.Wrong",
-        "tests.doubles.kernels.Exhaust",
+        ("kernels.softmax.compiled.Compiled", "ok"),
+        ("kernels.softmax.fused.Fused", "ok"),
+        ("kernels.cross_entropy.online.CeOnline", "ok"),
+        ("tests.doubles.operations.TorchLoss", "ok"),
+        ("tests.doubles.operations.GrowInPlace", "ok"),
+        ("tests.doubles.kernels.Wrong", "incorrect"),
+        ("tests.doubles.kernels.Exhaust", "out_of_memory"),
     ],
 )
-def test_memory_is_back_at_its_baseline_after_every_point(
-    bench: Bench, target: str, timer: str
+def test_any_operation_is_timed_on_a_card_and_gives_all_memory_back(
+    bench: Bench, target: str, status: str, timer: str
 ) -> None:
     measured(bench, "tests.doubles.kernels.Good", 64, 64)
     before = torch.cuda.memory_allocated()
-    measured(bench, target, 4096, 2048, timer=timer)
+    asked = point(target, 4096, 2048, timer=timer) | {"determinism": True}
+    outcome = measure(asked, bench, lambda stage: None)
     assert torch.cuda.memory_allocated() == before
+    refused = target.endswith("GrowInPlace") and timer == "graph"
+    assert outcome["status"] == ("unsupported" if refused else status), outcome["reason"]
+    if outcome["status"] == "ok":
+        assert outcome["deterministic"]
+        assert outcome["batch_invariant"] is not None
+        assert outcome["peak_bytes"] >= 0
 
 
 def test_rows_tell_the_launch_and_the_state_of_the_machine(bench: Bench) -> None:
@@ -184,23 +192,6 @@ def test_a_call_that_waits_for_the_device_is_refused_by_events() -> None:
 
     with pytest.raises(CannotTime, match="timing=host"):
         elapsed(waiting, None, torch.randn(512, 512, device="cuda"))
-
-
-@pytest.mark.parametrize("timer", ["events", "graph", "chain", "host"])
-@pytest.mark.parametrize(
-    "target",
-    [*(f"tests.doubles.operations.{double}" for double in ("TorchLoss", "GrowInPlace")),
-     "kernels.cross_entropy.online.CeOnline"],
-)  # fmt: skip
-def test_any_operation_is_timed_on_a_card(bench: Bench, target: str, timer: str) -> None:
-    asked = point(target, 4096, 1024, "bfloat16", timer=timer)
-    outcome = measure(asked | {"determinism": True}, bench, lambda stage: None)
-    refused = target.endswith("GrowInPlace") and timer == "graph"
-    assert outcome["status"] == ("unsupported" if refused else "ok"), outcome["reason"]
-    if not refused:
-        assert outcome["deterministic"]
-        assert outcome["batch_invariant"] is not None
-        assert outcome["peak_bytes"] >= 0
 
 
 @pytest.mark.parametrize(
