@@ -57,12 +57,13 @@ def test_any_operation_is_timed_on_a_card_and_gives_all_memory_back(
 ) -> None:
     measured(bench, "tests.doubles.kernels.Good", 64, 64)
     before = torch.cuda.memory_allocated()
-    asked = point(target, 4096, 2048, timer=timer) | {"determinism": True}
+    compared = status == "ok" and "softmax" not in target
+    asked = point(target, 4096, 2048, timer=timer) | {"determinism": compared}
     outcome = measure(asked, bench, lambda stage: None)
     assert torch.cuda.memory_allocated() == before
     refused = target.endswith("GrowInPlace") and timer == "graph"
     assert outcome["status"] == ("unsupported" if refused else status), outcome["reason"]
-    if outcome["status"] == "ok":
+    if compared and not refused:
         assert outcome["deterministic"]
         assert outcome["batch_invariant"] is not None
         assert outcome["peak_bytes"] >= 0
