@@ -27,7 +27,7 @@ from experiments.sweep.jobs import Job
 from experiments.sweep.plan import LIBRARIES
 
 KERNEL = r"kernels(\.[A-Za-z_][A-Za-z0-9_]*)+"
-MOST_SECONDS = 600.0  # that a stranger's rows may ask of a point here
+MOST_WARMUP, MOST_SECONDS = 10_000, 600.0  # that a stranger's rows may ask of a point here
 
 Rows = Mapping[tuple[str, int, int, int], Row]  # by dtype, rows, cols and round
 
@@ -121,6 +121,8 @@ def _job(root: Path, one: RecordedJob, rows: Rows, changed: dict[str, Any], pinn
     except (ValueError, TypeError, KeyError) as error:
         where = f"{root}: {one.name}"
         raise UserError(f"{where}: config.json is no job's configuration: {error}") from None
+    if timing["warmup"] > MOST_WARMUP:
+        raise UserError(f"{root}: timing.warmup is {timing['warmup']}; at most {MOST_WARMUP}")
     if not re.fullmatch(KERNEL, target := str(found["kernel"].get("_target_"))):
         raise UserError(f"{root}: kernel._target_ is {target[:100]!r}, no class below kernels")
     shapes = dict.fromkeys((m, n) for _, m, n, _ in rows)

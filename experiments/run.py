@@ -67,10 +67,11 @@ def act_on(arguments: list[str]) -> None:
         if any(getattr(flags, name) for name in SHOWS):
             sys.argv[1:] = arguments
             show()
+        elif flags.resolve or flags.package:
+            complain("--resolve and --package go with --cfg or --info")
         else:
             if folder := flags.config_dir:
-                if not os.path.isdir(folder):
-                    complain(f"--config-dir {folder} is no folder")
+                jobs.check_folders([folder], "--config-dir")
                 path = os.path.abspath(folder).replace("'", "\\'")
                 words.append(f"hydra.searchpath=['{path}']")
             with hydra.initialize_config_dir(str(CONF), version_base="1.3"):

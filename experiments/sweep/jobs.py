@@ -23,10 +23,9 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import ChoiceSweep, Glob, Override, QuotedString, RangeSweep
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
 from experiments.data import jobs as schema
-from experiments.data.files import validated
 from experiments.data.jobs import ABOUT, CONF, MOST_POINTS, PLAIN, Config
 from experiments.errors import UserError, on_one_line
 
@@ -40,13 +39,15 @@ GROUPS: dict[str, type[BaseModel]] = {
 # Options of the whole sweep; jobs of one sweep may not differ in them.
 SHARED = ("out", "rounds", "fresh", "seed", "remeasure", "determinism", "overwrite", "only_failed",
           "dry_run", "tracker")  # fmt: skip
+LARGEST_FILE = 1 << 20  # bytes of a configuration
+MOST_ALIASES = 20  # in it: a few lists, each of which repeats the one before, would fill any memory
 ONE_CHOICE = ("experiment", "hydra/launcher")
 CHOSEN = ("kernel", *GROUPS, *ONE_CHOICE)
 # Of Hydra's own options these do something here.
 OURS = r"hydra\.(launcher\.(?!_)\w+(\.\w+)*|searchpath)"
 OF_HYDRA = (
-    "is not for this program; of Hydra's own, hydra/launcher and hydra.launcher.* may be set, and "
-    "out= names the folder that takes the rows"
+    "is not for this program; of Hydra's own, hydra/launcher, hydra.launcher.* and "
+    "hydra.searchpath may be set, and out= names the folder that takes the rows"
 )
 # What Hydra and OmegaConf append for their own developers; --verbose shows all of it.
 NOISE = r"[,.] (?:Config search path: |Set the environment variable: |full_key: |See https://hydra)"
@@ -138,6 +139,8 @@ def check_override(override: Override) -> None:
     key, line, value = override.key_or_group, str(override.input_line), override.value()
     if not key:
         raise UserError(f"{line} names no option; --help lists those there are")
+    if re.fullmatch(r"kernel\.(.*\.)?(_target_|by|roof)", key):
+        raise UserError(f"{line}: {key} is said in a kernel's file; kernel= chooses the file")
     if isinstance(value, RangeSweep):
         length = abs((value.stop or 0) - (value.start or 0))
         if not 0 < length <= MOST_POINTS * abs(value.step):
@@ -148,12 +151,33 @@ def check_override(override: Override) -> None:
             raise UserError(f"{line}: a sweep has one {key}; run one after the other")
         for name in names:
             text = name.text if isinstance(name, QuotedString) else name
+            if isinstance(text, Glob):
+                continue
             # Hydra would follow a name out of conf/
             parts = text.split("/") if isinstance(text, str) else [""]
             if "schema" in parts or not all(re.fullmatch(PLAIN, part) for part in parts):
                 raise UserError(f"{line} names no file of conf/{key}/; --help lists them")
     elif re.match(r"hydra\b", key) and (override.is_delete() or not re.fullmatch(OURS, key)):
         raise UserError(f"{line} {OF_HYDRA}")
+    elif key == "hydra.searchpath":
+        check_folders(value if isinstance(value, list) else [value], line)
+
+
+def check_folders(folders: Iterable[Any], given: str) -> None:
+    """Checks that folders of configurations are there, and that no file of theirs is a bomb.
+
+    Raises:
+        UserError: naming the folder or the file; ``given`` is the option as it was typed.
+    """
+    for folder in folders:
+        path = Path(str(folder).removeprefix("file://")).expanduser()
+        if not path.is_dir():
+            raise UserError(f"{given}: {folder} is no folder")
+        for file in path.rglob("*.yaml"):
+            if not file.is_file() or file.stat().st_size > LARGEST_FILE:
+                raise UserError(f"{file} is no configuration of at most {LARGEST_FILE >> 20} MiB")
+            if len(re.findall(rb"\*\w", file.read_bytes())) > MOST_ALIASES:
+                raise UserError(f"{file} has more than {MOST_ALIASES} aliases (*name)")
 
 
 def values_of(override: Override) -> list[str]:
@@ -162,11 +186,15 @@ def values_of(override: Override) -> list[str]:
     Raises:
         UserError: the list or the glob has no value.
     """
-    key = override.get_key_element()
+    key, value = override.get_key_element(), override.value()
     if override.is_delete():
         return [str(override.input_line)]
     if not override.is_sweep_override():
         return [f"{key}={override.get_value_element_as_str()}"]
+    if isinstance(value, ChoiceSweep) and override.config_loader is not None:
+        files = override.config_loader.get_group_options(override.key_or_group)
+        each = (one.filter(files) if isinstance(one, Glob) else [one] for one in value.list)
+        value.list = [name for names in each for name in names]
     if not override.is_discrete_sweep() or not (found := [*override.sweep_string_iterator()]):
         raise UserError(f"{override.input_line}: the list or the glob has no value")
     return [f"{key}={one}" for one in found]
@@ -279,11 +307,13 @@ def job_from(config: DictConfig, overrides: Sequence[str]) -> Job:
         found.pop("experiment", None)
         kernel = found.get("kernel") or {}
         about = {name: kernel.pop(name, None) for name in ABOUT}
-        checked = validated(Config, found)
+        checked = Config.model_validate(found)
     except MissingMandatoryValue as error:
         raise UserError(f"{error.full_key} is missing; each job has one") from None
-    except (OmegaConfBaseException, ValueError) as error:
-        raise UserError(re.sub("^field '(.*?)'", r"\1", str(error).splitlines()[0])) from None
+    except OmegaConfBaseException as error:
+        raise UserError(str(error).splitlines()[0]) from None
+    except ValidationError as error:
+        raise UserError(_complaint(error)) from None
     resolved = checked.model_dump()
     name = outside_name(resolved["kernel"]) or choices["kernel"]
     kernel = "-".join(filter(None, [name, checked.twin]))
@@ -303,6 +333,21 @@ def job_from(config: DictConfig, overrides: Sequence[str]) -> Job:
         overrides=tuple(overrides),
         roof=about["roof"] or ROOF,
     )
+
+
+def _complaint(error: ValidationError) -> str:
+    """The first wrong option, what was given, and what would be right."""
+    first = error.errors()[0]
+    option, place = ".".join(map(str, first["loc"])), first["loc"]
+    if first["type"] == "extra_forbidden":
+        model = GROUPS.get(str(place[0]), Config) if len(place) > 1 else Config
+        return f"{option} is not an option; there are {', '.join(model.model_fields)}"
+    if first["type"] == "missing":
+        return f"{option} is missing; each job has one"
+    if first["type"] == "value_error":
+        return ": ".join(filter(None, [option, str(first["ctx"]["error"])]))
+    reason = re.sub("^(Input|String) should", "it must", first["msg"])
+    return f"{option}={str(first['input'])[:100]}; {reason}"
 
 
 def outside_name(kernel: dict[str, Any]) -> str | None:

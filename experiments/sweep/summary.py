@@ -6,7 +6,7 @@ import math
 import sys
 import threading
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -143,6 +143,8 @@ def print_summary(
     print_table(COLUMNS, cells[:PRINTED])
     if len(cells) > PRINTED:
         print(f"shown: {PRINTED} of {len(cells)} points")
+    for line in _best_settings(rows, labels):
+        print(line)
     for warning in warnings:
         print(f"warning: {warning}", file=sys.stderr)
     print(spent)
@@ -157,6 +159,20 @@ def print_summary(
         why = ", ".join(f"{kind} {count}" for kind, count in sorted(kinds.items()))
         print(f"{len(suspect)} of {len(rows)} points are suspect ({why}); their rows say how")
     print(f"rows      {out}/**/rows.jsonl\ntable     {path}\nvariants  {out}/**/variants.json")
+
+
+def _best_settings(rows: Sequence[Row], labels: Mapping[str, str]) -> Iterator[str]:
+    """For kernels that ran with several settings the fastest at each shape, a line each."""
+    times = defaultdict[tuple[Any, ...], dict[str, float]](dict)
+    for row in filter(timed, rows):
+        mine = times[row.kernel, row.dtype, row.rows, row.cols]
+        label = labels.get(row.key, row.kernel)
+        mine[label] = min(row.time_us or 0.0, mine.get(label, math.inf))
+    for (_, dtype, m, n), mine in sorted(times.items()):
+        best, *others = sorted(mine, key=lambda label: mine[label])
+        if others:
+            ahead = mine[others[0]] / mine[best]
+            yield f"best at {m}×{n} {dtype}: {best}, {ahead:.2f} times as fast as {others[0]}"
 
 
 def print_table(names: Sequence[str], lines: Sequence[Sequence[str]]) -> None:

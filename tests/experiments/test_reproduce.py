@@ -79,9 +79,21 @@ def wrong(folder: Path, **changes: Any) -> None:
     path.write_text(json.dumps(json.loads(path.read_text()) | changes))
 
 
+def with_protocol(**changed: Any) -> Callable[[Row], Row]:
+    def change(row: Row) -> Row:
+        protocol = row.environment["protocol"] | changed
+        return row.model_copy(update={"environment": row.environment | {"protocol": protocol}})
+
+    return change
+
+
 WRONG: dict[str, tuple[Callable[[Path], Any], str]] = {
     "no sweep": (lambda f: (f / "sweep.json").unlink(), "no rows with their sweep.json"),
     "torn row": (lambda f: rows_files(f)[0].write_text("{}\n"), "rows.jsonl:1: schema_version"),
+    "warmup": (
+        lambda f: rewrite(f, with_protocol(warmup=10**9)),
+        "timing.warmup is 1000000000; at most 10000",
+    ),
     "unknown": (lambda f: wrong(f, colour="red"), "is no job's configuration"),
     "class": (lambda f: wrong(f, kernel={"_target_": "tests.x.X"}), "no class below kernels"),
     "the same": (lambda f: None, "is a recorded sweep itself"),

@@ -18,10 +18,10 @@ from tests.faults.overrides import COMMAND_LINES
 WRONG = {
     "kernel=fuzed": "kernel=fuzed names no file of conf/kernel/; did you mean fused",
     "kernel=fused online": "'online' is no option=value; a list has commas",
-    "timing.precision=5": "timing.precision: Input should be less than 1",
+    "timing.precision=5": "timing.precision=5; it must be less than 1",
     "kernel=online,naive kernel.block_size=64": "has no 'block_size'; kernel.NAME.block_size=",
-    "dtype.names=[int32]": "dtype.names.0: String should match pattern '^(float64|float32|",
-    "grid=point grid.rows=-4": "grid.rows.0: Input should be greater than or equal to 1",
+    "dtype.names=[int32]": "dtype.names.0=int32; it must match pattern '^(float64|float32|",
+    "grid=point grid.rows=-4": "grid.rows.0=-4; it must be greater than or equal to 1",
     "grid=point grid.rows=[]": "grid.rows",
     "grid=point grid.shapes=[[1]]": "grid.shapes.0",
     "grid=point grid.elements=[9]": "rows and elements",
@@ -34,7 +34,12 @@ WRONG = {
     "kernel=foreign": "os.system is not in this project",
     "kernel=glob(nope*)": "kernel=glob(nope*): the list or the glob has no value",
     "gpu.match='('": "gpu.match: ( is no regular expression: ",
-    "--config-dir=/nowhere": "--config-dir /nowhere is no folder",
+    "--config-dir=/nowhere": "--config-dir: /nowhere is no folder",
+    "--resolve": "--resolve and --package go with --cfg",
+    "hydra.searchpath=[http://x]": "http://x is no folder",
+    "kernel=quack kernel.by=ours": "kernel.by is said in a kernel's file",
+    "kernel=good,torch +kernel.torch._target_=os.system": "kernel.torch._target_ is said in a",
+    "~name": "name is missing; each job has one",
     "name=" + "[" * 500 + "]" * 500: "RecursionError",
     "hydra/launcher=basic": "would run jobs one by one or",
     "hydra/launcher=sweep,slurm": "a sweep has one hydra/launcher",
@@ -48,9 +53,9 @@ WRONG = {
     "kernel=;": "kernel=; is not in Hydra's grammar",
     "timing=events": "timing.timer=events needs a CUDA device",
     "timing.min_samples=9 timing.max_samples=3": "timing: max_samples=3 is below 9",
-    "+nonsense=1": "nonsense: Extra inputs are not permitted",
+    "+nonsense=1": "nonsense is not an option; there are kernel, grid,",
     "seed=1,2": "seed belongs to the whole sweep",
-    "name=../../climbs": "name: String should match pattern",
+    "name=../../climbs": "name=../../climbs; it must match pattern",
     "out=/proc/self/fdinfo/out": "out=/proc/self/fdinfo/out cannot be written",
     "hydra.launcher.cards=2": "name cards by index, as in [0,1], and each once",
     "hydra.sweep.dir=/tmp/x": "out= names the folder that takes the rows",
@@ -77,6 +82,24 @@ def test_random_overrides_are_a_plan_or_one_plain_line(sweep: Command, asked: li
     if done.status == 2:
         assert done.error.isprintable()
     assert done.rows == []
+
+
+def test_a_few_lists_of_aliases_are_refused_and_not_expanded(
+    sweep: Command, tmp_path: Path
+) -> None:
+    (tmp_path / "lab" / "grid").mkdir(parents=True)
+    lines = ["a0: &a0 [1, 1, 1, 1, 1, 1, 1, 1, 1]"]
+    lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]" for i in range(1, 11)]
+    (tmp_path / "lab" / "grid" / "bomb.yaml").write_text("\n".join(lines))
+    for words in (["--config-dir", str(tmp_path / "lab")], [f"hydra.searchpath=[{tmp_path}/lab]"]):
+        done = sweep("grid=bomb", *words)
+        assert done.status == 2
+        assert "bomb.yaml has more than 20 aliases" in done.error
+
+
+def test_a_glob_is_one_of_several_choices(sweep: Command) -> None:
+    done = sweep("kernel=good,glob(copy_t*)", *shape(4, 8), "dry_run=true")
+    assert [line.split()[0] for line in done.stdout.splitlines()[1:-1]] == ["copy_triton", "good"]
 
 
 def test_online_without_a_key_is_refused_before_anything_is_measured(
@@ -125,4 +148,4 @@ def test_the_recipe_of_a_tunable_and_an_option_of_a_group(tmp_path: Path) -> Non
     ]
     assert done[0].returncode == 0, done[0].stderr
     assert {"fused_row,stages=1", "fused_row,stages=2"} <= set(done[0].stdout.split())
-    assert done[1].stderr == "error: timing.rest_s: Input should be less than or equal to 60\n"
+    assert done[1].stderr == "error: timing.rest_s=99; it must be less than or equal to 60\n"

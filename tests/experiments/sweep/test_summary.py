@@ -44,6 +44,22 @@ def test_a_kernel_stands_beside_torch_and_the_best_other_with_intervals(tmp_path
     ]
 
 
+def test_a_sweep_over_tunables_ends_with_the_best_setting_of_each_shape(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [
+        row("online", cols, time_us=us, key=f"{cols}/{block}")
+        for cols, block, us in ((64, 8, 3.0), (64, 16, 4.0), (128, 8, 9.0), (128, 16, 6.0))
+    ]
+    labels = {one.key: f"online,block_size={one.key.partition('/')[2]}" for one in rows}
+    print_summary([*rows, row("torch", 64, time_us=1.0)], labels, tmp_path, "", [])
+    best = [line for line in capsys.readouterr().out.splitlines() if line.startswith("best at")]
+    assert best == [
+        "best at 4096×64 float32: online,block_size=8, 1.33 times as fast as online,block_size=16",
+        "best at 4096×128 float32: online,block_size=16, 1.50 times as fast as online,block_size=8",
+    ]
+
+
 def test_a_narrow_terminal_shows_every_column_and_one_line_of_progress(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch,
     compose_job: Compose,
