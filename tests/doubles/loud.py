@@ -13,14 +13,13 @@ from dataclasses import dataclass
 
 import torch
 
-from tests.doubles.kernels import Double
+from tests.doubles.kernels import Good
 
 print("a banner at import")
 os.write(1, b"bytes \xff at import, without an end")
 
 
-@dataclass(frozen=True)
-class Loud(Double):
+class Loud(Good):
     """Prints from a thread, in bytes, and more than any log should take."""
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
@@ -34,7 +33,7 @@ class Loud(Double):
 
 
 @dataclass(frozen=True)
-class Meddle(Double):
+class Meddle(Good):
     """Writes onto every socket that its process has open."""
 
     text: str = "this is not a message"

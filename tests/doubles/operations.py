@@ -8,7 +8,6 @@ import torch
 
 from kernels.kernel import Array, Kernel, Operation, Shape
 from kernels.traffic import M, N, Traffic
-from tests.doubles.kernels import Double
 
 
 class Loss(Operation):
@@ -79,27 +78,7 @@ class GrowInPlace(Kernel):
         return x.mul_(1000)
 
 
-@dataclass(frozen=True)
 class GrowInSilence(GrowInPlace):
     """Does not say so."""
 
     overwrites = None
-
-
-@dataclass(frozen=True)
-class Moody(Double):
-    """A last bit differs at every other call, or in matrices of more than four rows."""
-
-    at: str = "calls"
-
-    def prepare(self, x: torch.Tensor):  # type: ignore[no-untyped-def]
-        calls = 0
-
-        def call(x: torch.Tensor) -> torch.Tensor:
-            nonlocal calls
-            calls += 1
-            y = torch.softmax(x, -1)
-            off = calls % 2 == 0 if self.at == "calls" else self.at == "rows" and len(x) > 4
-            return torch.nextafter(y, torch.ones_like(y)) if off else y
-
-        return call

@@ -15,16 +15,16 @@ SOMEBODY = {"id": "1", "name": "somebody", "entity": "somebody", "username": "so
 
 
 class Server(ThreadingHTTPServer):
-    """What wandb-core asks of W&B's server, answered and kept in memory.
+    """What wandb-core asks of W&B's server, answered and kept in memory, until it is ``deaf``.
 
-    A run is found by its id, and lines of its history are placed at the offset that is sent. Once
-    ``deaf`` is set, nothing is answered any more.
+    A run is found by its id, and lines of its history are placed at the offset that is sent.
     """
 
     daemon_threads = True
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server_port}"
         self.deaf = False
         self.received: list[str] = []
         self.runs: dict[str, dict[str, Any]] = {}
@@ -38,12 +38,11 @@ class Server(ThreadingHTTPServer):
         return sorted(found, key=lambda run: len(run["lines"]))
 
     def stream(self, run: dict[str, Any], sent: dict[str, Any]) -> dict[str, Any]:
-        for file, chunk in sent.get("files", {}).items():
-            if file == "wandb-history.jsonl":
-                lines = map(json.loads, chunk["content"])
-                run["lines"] |= dict(enumerate(lines, chunk["offset"]))
-            elif file == "wandb-summary.json":
-                run["summary"] = json.loads(chunk["content"][-1])
+        files = sent.get("files", {})
+        if chunk := files.get("wandb-history.jsonl"):
+            run["lines"] |= dict(enumerate(map(json.loads, chunk["content"]), chunk["offset"]))
+        if chunk := files.get("wandb-summary.json"):
+            run["summary"] = json.loads(chunk["content"][-1])
         run["exit_code"] = sent.get("exitcode", run.get("exit_code"))
         return {"exitcode": None, "limits": {}}
 
@@ -52,14 +51,15 @@ class Server(ThreadingHTTPServer):
             name = given["name"]
             run = self.runs.setdefault(name, {"lines": {}})
             run.update({key: value for key, value in given.items() if value is not None})
-            project = {"id": "p", "name": given["project"], "entity": SOMEBODY}
-            bucket = {"id": name, "name": name, "displayName": run["displayName"],
-                      "config": run.get("config"), "historyLineCount": len(run["lines"]),
-                      "description": None, "sweepName": None, "project": project}  # fmt: skip
-            return {"upsertBucket": {"bucket": bucket, "inserted": len(run["lines"]) == 0}}
+            bucket = {
+                "id": name, "name": name, "displayName": run["displayName"], "description": None,
+                "config": run.get("config"), "historyLineCount": len(run["lines"]),
+                "sweepName": None,
+                "project": {"id": "p", "name": given["project"], "entity": SOMEBODY},
+            }  # fmt: skip
+            return {"upsertBucket": {"bucket": bucket, "inserted": not run["lines"]}}
         if "createRunFiles" in query:
-            url = f"http://127.0.0.1:{self.server_port}/upload"
-            files = [{"name": name, "uploadUrl": f"{url}/{name}"} for name in given["files"]]
+            files = [{"name": n, "uploadUrl": f"{self.url}/upload/{n}"} for n in given["files"]]
             return {"createRunFiles": {"runID": "r", "uploadHeaders": [], "files": files}}
         return {"viewer": SOMEBODY, "serverInfo": {"features": []},
                 "project": {"run": {"stopped": False}}, "model": None}  # fmt: skip

@@ -19,7 +19,7 @@ from experiments.worker.measure import measure
 from experiments.worker.place import take_place
 from experiments.worker.trial import Bench
 from tests.conftest import QUICK, Command, shape
-from tests.experiments.test_rows import row
+from tests.experiments.test_data import row
 from tests.experiments.test_timers import measured as timed_by_host
 from tests.experiments.test_timers import protocol
 
@@ -35,9 +35,9 @@ CAUGHT = {
     "in_input": "changed its input",
     "subclass": "returned a Lazy, not a torch.Tensor",
     "later": WRONG,
-    "no_maximum": f"of inputs that are not normal .*{WRONG}",
-    "one_maximum": f"of inputs that are not normal .*{WRONG}",
-    "clamped": f"of inputs that are not normal .*{WRONG}",
+    **dict.fromkeys(
+        ["no_maximum", "one_maximum", "clamped"], f"of inputs that are not normal .*{WRONG}"
+    ),
 }
 CHANGED = {
     "clock": "changed time.perf_counter_ns",

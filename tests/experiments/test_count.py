@@ -50,29 +50,21 @@ def test_a_crash_or_an_error_is_the_reason_of_a_count_and_stops_no_other(worker:
         config = {"_target_": f"tests.doubles.{target}"}
         return counts_of(worker, "double", config, [(26, 13), (3, 42)], ["float16"])
 
-    alive, died = counted("deaths.Segfault")
+    alive, died = counted("kernels.Segfault")
     assert (alive.method, alive.difference) == ("dispatch", None)
     assert died.reason == "not countable: the worker died while counting: SIGSEGV"
     failed = counted("kernels.Raise")[0].reason
     assert str(failed).startswith("not countable: it fails here with RuntimeError: first")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "expected"),
-    [
-        (["--kernel", "fast"], "--kernel 'fast' is unknown; there are add, "),
-        (["--shapes", "4x"], "--shapes 4x; write rows x columns, as in 198x99"),
-        (["--dtypes", "int8"], "--dtypes 'int8' is unknown; there are "),
-    ],
-)
+@pytest.mark.parametrize("words", ["--kernel fast", "--shapes 4x", "--dtypes int8"])
 def test_wrong_input_is_one_line(
-    arguments: list[str], expected: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["--out", str(tmp_path / "out"), *arguments]) == 2
+    assert main(["--out", str(tmp_path / "out"), *words.split()]) == 2
     error = capsys.readouterr().err
-    assert error.startswith(f"error: {expected}")
-    assert error.count("\n") == 1
-    assert not (tmp_path / "out").exists()
+    assert error.startswith(f"error: {words.split()[0]} ")
+    assert (error.count("\n"), (tmp_path / "out").exists()) == (1, False)
 
 
 def moved(x: torch.Tensor, call: Callable[[torch.Tensor], object]) -> dict[str, tuple[int, int]]:
@@ -87,14 +79,11 @@ def moved(x: torch.Tensor, call: Callable[[torch.Tensor], object]) -> dict[str, 
     ("call", "expected"),
     [
         (lambda x: x.t()[1:].unsqueeze(0).expand(4, 7, 3).detach(), {}),
-        (lambda x: torch.empty_like(x), {}),
         (lambda x: x.zero_(), {"x": (0, 24)}),
         (lambda x: torch.exp(x, out=torch.empty_like(x)), {"x": (24, 0), "empty_like": (0, 24)}),
-        (lambda x: torch.empty_like(x).copy_(x), {"x": (24, 0), "empty_like": (0, 24)}),
         (lambda x: x + x[0].expand(3, 8), {"x": (32, 0), "add": (0, 24)}),
         (lambda x: x.exp().log(), {"x": (24, 0), "exp": (24, 24), "log": (0, 24)}),
         (lambda x: x.max(dim=1), {"x": (24, 0), "max.values": (0, 3), "max.indices": (0, 3)}),
-        (lambda x: x[0, 0].item(), {"x": (1, 0)}),
     ],
 )
 def test_an_operation_reads_its_inputs_and_writes_its_outputs_once(
@@ -132,34 +121,6 @@ def record(target: str, shape: tuple[int, int], dtype: str = "float32", **tunabl
     return Count(kernel="variant", **count(point, Device("cpu", "cpu")))
 
 
-@interpreter
-@pytest.mark.parametrize(
-    ("target", "tunables", "shape", "dtype"),
-    [
-        ("hybrid.Hybrid", {"block_size": 32}, (3, 32), "float64"),
-        ("hybrid.Hybrid", {"block_size": 32}, (3, 33), "float32"),
-        ("online.Online", {"block_size": 128}, (2, 1), "bfloat16"),
-        ("online.Online", {"block_size": 8, "reverse": True}, (7, 20),
-         "float32"),
-        ("online.Online", {"block_size": 16, "evict": "last_first"}, (4, 70),
-         "float16"),
-        ("fused_multirow.FusedMultirow", {"rows_per_program": 4}, (7, 13), "float16"),
-        ("three_pass.ThreePass", {"block_size": 64}, (1, 5), "float32"),  # masked lanes: no request
-        ("fused_row.FusedRow", {}, (0, 5), "float32"),
-    ],
-)  # fmt: skip
-def test_counted_equals_modelled_exactly(
-    target: str, tunables: dict[str, Any], shape: tuple[int, int], dtype: str
-) -> None:
-    found = record(f"{SOFTMAX}.{target}", shape, dtype, **tunables)
-    assert found.method != "none", found.reason
-    assert sum(t.load_bytes for t in found.tensors) == found.model_read_bytes
-    assert sum(t.store_bytes for t in found.tensors) == found.model_write_bytes
-    assert sum(t.loads for t in found.tensors) == found.model_reads
-    assert found.difference is None
-    assert {t.name for t in found.tensors} == ({"x", "y"} if shape[0] else set())
-
-
 @dataclass(frozen=True)
 class HiddenCopy(FusedRow):
     """Copies its input before the kernel sees it, as a stray `contiguous()` would."""
@@ -170,12 +131,6 @@ class HiddenCopy(FusedRow):
 
 @interpreter
 def test_the_tensors_that_differ_from_the_model_are_told_apart() -> None:
-    m, n = 5, 37
-    naive = record(f"{SOFTMAX}.naive.Naive", (m, n), "float16")
-    assert sum(t.loads for t in naive.tensors) == naive.model_reads == 5 * m * n + 2 * m
-    (indices,) = [tensor for tensor in naive.tensors if tensor.dtype == "int64"]
-    assert (indices.name, indices.stores, indices.store_bytes) == ("max.indices", m, 8 * m)
-    assert naive.difference == "writes 570 elements where the model says 3MN + 2M, 565"
     copied = record(f"{__name__}.HiddenCopy", (3, 8))
     assert copied.difference == (
         "reads 48 elements where the model says MN, 24; "

@@ -3,50 +3,45 @@
 from __future__ import annotations
 
 import csv
-import io
 import os
-import runpy
-import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 import torch
-from hydra.core.global_hydra import GlobalHydra
 
 from experiments import counters
 from experiments.counters import METRICS, find_ncu
 from experiments.data.records import Counters, read_records, write_records
-from experiments.errors import UserError, command
-from experiments.profile import LIST, Profiled
+from experiments.errors import SweepFailed, command
+from experiments.profile import LIST, Profiled, profile
 from experiments.sweep.client import Worker
+from experiments.sweep.jobs import Job
 from experiments.worker import measure
 from experiments.worker.flush import Flush
 from experiments.worker.place import take_place
 from experiments.worker.trial import Bench
-from tests.conftest import Result, shape
+from tests.conftest import Compose, Result, shape
 from tests.doubles.kernels import Good
 
-TIME, READ, WRITE, L2 = METRICS.values()
+TIME, READ, WRITE, _ = METRICS.values()
 RANGES = "thread Domain:Push/Pop_Range:PL_Type:PL_Value:CLR_Type:Color:Msg_Type:Msg"
 
 
-def table(launches: list[tuple[str, Mapping[str, float | str]]]) -> str:
+def table(launches: list[tuple[str, Mapping[str, str]]]) -> str:
     """Launches as ``(range, values)`` in the form of ``--csv --page raw``, remarks included."""
-    text = io.StringIO()
-    text.write("==PROF== Connected to process 4711 (/usr/bin/python3.12)\n")
-    lines = csv.writer(text, quoting=csv.QUOTE_ALL, lineterminator="\n")
-    lines.writerow(["ID", RANGES, "Kernel Name", TIME, READ, WRITE, L2])
-    lines.writerow(["", "", "", "ns", "byte", "byte", "byte"])
-    for number, (name, values) in enumerate(launches):
+    lines = [["", "", "", "ns", "byte", "byte", "byte"]]
+    for name, values in launches:
         cell = f'4711  "<default domain>:{name}:none:none:none:none:none:none" ' if name else ""
-        given = [values.get(metric, "n/a") for metric in METRICS.values()]
-        cells = [one if isinstance(one, str) else f"{one:,.2f}" for one in given]
-        lines.writerow([number, cell, "void kernel<float, 4>(int, float)", *cells])
-    return text.getvalue()
+        cells = [values.get(metric, "n/a") for metric in METRICS.values()]
+        lines.append(["0", cell, "void kernel<float, 4>(int, float)", *cells])
+    frame = pd.DataFrame(lines, columns=["ID", RANGES, "Kernel Name", *METRICS.values()])
+    text = frame.to_csv(index=False, quoting=csv.QUOTE_ALL)
+    return f"==PROF== Connected to process 4711 (/usr/bin/python3.12)\n{text}"
 
 
 def point(number: int, kernel: str, status: str = "ok") -> Profiled:
@@ -74,15 +69,15 @@ def executable(folder: Path, body: str) -> None:
     path.chmod(0o755)
 
 
-def prepared(tmp_path: Path, points: list[Profiled], text: str) -> None:
-    """A stand-in that leaves this list of points and prints this table."""
-    write_records(tmp_path / LIST, points)
-    (tmp_path / "table.csv").write_text(text)
+def prepared(folder: Path, points: list[Profiled], text: str) -> None:
+    """An ncu that leaves this list of points and prints this table."""
+    write_records(folder / "points", points)
+    (folder / "table").write_text(text)
+    here = f"Path({str(folder)!r})"
     executable(
-        tmp_path,
-        "out = Path(next(a for a in command if a.startswith('out='))[4:])\n"
-        f"(out / {LIST!r}).write_text(Path({str(tmp_path / LIST)!r}).read_text())\n"
-        f"log.write_text(Path({str(tmp_path / 'table.csv')!r}).read_text())\n",
+        folder,
+        f"({here} / 'out' / {LIST!r}).write_bytes(({here} / 'points').read_bytes())\n"
+        f"log.write_bytes(({here} / 'table').read_bytes())\n",
     )
 
 
@@ -112,11 +107,11 @@ def test_every_call_becomes_a_record_and_a_failure_or_a_complaint_costs_no_other
 ) -> None:
     naive, fused, copy = point(0, "naive"), point(1, "fused_row"), point(2, "copy")
     wide, bad = point(3, "online", "unsupported"), point(4, "naive_script", "failed")
-    values = dict.fromkeys(METRICS.values(), 1.0)
+    values = dict.fromkeys(METRICS.values(), "1.00")
     launches = [
-        (naive.range, values | {READ: 160.0, TIME: 2000.0}),
-        (naive.range, values | {READ: 96.0, TIME: 1000.0}),
-        (fused.range, values | {READ: 128.0, WRITE: 64.0}),
+        (naive.range, values | {READ: "160.00", TIME: "2,000 (0: 1)"}),  # or with its instances
+        (naive.range, values | {READ: "96.00", TIME: "1,000.00"}),
+        (fused.range, values | {READ: "128.00", WRITE: "64.00"}),
         ("", values),
     ]
     text = f'{table(launches)}==ERROR== Failed to profile "k" in process 1\n'
@@ -132,7 +127,7 @@ def test_every_call_becomes_a_record_and_a_failure_or_a_complaint_costs_no_other
     counted = "5 points: 2 recorded, 1 without kernels, 1 unsupported, 1 failed -> "
     assert counted in done.stdout
     # of the same point the new record, of others the old
-    prepared(tmp_path, [fused], table([(fused.range, values | {READ: 7.0})]))
+    prepared(tmp_path, [fused], table([(fused.range, values | {READ: "7"})]))
     assert collect().status == 0
     sizes = {one.kernel: one.dram_read_bytes for one in recorded(tmp_path)}
     assert sizes == {"naive": 256, "fused_row": 7}
@@ -141,6 +136,7 @@ def test_every_call_becomes_a_record_and_a_failure_or_a_complaint_costs_no_other
 @pytest.mark.parametrize(
     ("body", "said"),
     [
+        ("log.write_text('ID,Kernel Name\\n,\\n')", "has no Push/Pop_Range column"),
         ("log.write_text('==ERROR== ERR_NVGPUCTRPERM - no permission')\nsys.exit(1)",
          "NVreg_RestrictProfilingToAdminUsers=0"),
         ("log.write_text('==ERROR== Cuda driver is not compatible.')\nsys.exit(1)",
@@ -162,19 +158,6 @@ def test_counters_that_cannot_be_had_are_one_line_saying_what_to_do(
     assert said in done.stderr
 
 
-def test_a_table_is_read_and_a_strange_one_refused() -> None:
-    online = "point 7 online,block_size=1024 4096x131072 float32"
-    values = {READ: 4294967296.0, TIME: "1,234,500 (0: 1)"}  # instances may follow in brackets
-    read = counters.read_launches
-    (launch,) = read(table([(online, values)])).dropna(axis="columns").to_dict("records")
-    assert launch == {"range": online, "kernel_us": 1234.5, "dram_read_bytes": 4294967296.0}
-    with pytest.raises(UserError, match="no Push/Pop_Range column"):
-        read(table([]).replace("Push/Pop_Range", "something"))
-    with pytest.raises(UserError, match="in 'furlong'"):
-        read(table([(online, {READ: 1.5})]).replace('"byte"', '"furlong"'))
-    assert read("==WARNING== No kernels were profiled.\n").empty
-
-
 @pytest.mark.gpu
 @pytest.mark.skipif(find_ncu() is None, reason="needs ncu")
 def test_on_a_card_fused_row_moves_at_dram_what_its_model_says(
@@ -190,63 +173,49 @@ def test_on_a_card_fused_row_moves_at_dram_what_its_model_says(
 
 
 def test_each_point_is_called_once_in_a_range_of_its_name_and_listed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
+    tmp_path: Path, compose_job: Compose, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
     """The worker is real and on a CPU, but says that it is an H200, and pretends to profile."""
     ranges: list[str] = []
-    children: set[subprocess.Popen[bytes] | None] = set()
     start, ask = Worker.start, Worker.request
 
     def disguised(self: Worker) -> dict[str, Any]:
         handshake = start(self)
         handshake["device"] |= {"kind": "cuda", "name": "NVIDIA H200"}
-        children.add(self.process)
         return handshake
 
     def request(self: Worker, message: Mapping[str, Any], *more: Any, **options: Any) -> Any:
         if message["do"] != "profile":
             return ask(self, message, *more, **options)
         ranges.append(message["point"]["range"])
-        if "Naive" in message["point"]["kernel"]["_target_"]:
-            return {"status": "out_of_memory", "reason": "too much"}
-        return {"status": "ok", "reason": None}
+        failed = "Naive" in message["point"]["kernel"]["_target_"]
+        return {"status": "out_of_memory" if failed else "ok", "reason": "too much" * failed}
 
     monkeypatch.setattr(Worker, "start", disguised)
     monkeypatch.setattr(Worker, "request", request)
+    words = [*shape(4, [8, 2**21]), "dtype=float32", "rounds=3", f"out={tmp_path}"]
 
-    def profile(*arguments: str) -> int:
-        GlobalHydra.instance().clear()
-        monkeypatch.delitem(sys.modules, "experiments.profile", raising=False)
-        asked = [f"out={tmp_path}", "dtype=float32", *shape(4, [8, 2**21]), *arguments]
-        monkeypatch.setattr(sys, "argv", ["profile", *asked])
-        try:
-            runpy.run_module("experiments.profile", run_name="__main__")
-        except SystemExit as ended:
-            return int(ended.code or 0)
-        return 0
+    def jobs(*more: str) -> list[Job]:
+        kernels = ("torch", "naive", "fused_row")
+        return [compose_job([f"kernel={kernel}", *words, *more]) for kernel in kernels]
 
-    wide = f"4x{2**21} float32"
-    assert profile("kernel=online", "kernel.block_size=8", "dry_run=true") == 0
-    alone = [f"point {i} online,block_size=8 {at}" for i, at in enumerate(("4x8 float32", wide))]
-    assert capfd.readouterr().out.splitlines() == alone
+    profile(jobs("dry_run=true"))
+    planned = capsys.readouterr().out.splitlines()
     assert (ranges, (tmp_path / LIST).exists()) == ([], False)
-
-    assert profile("kernel=torch,naive,fused_row", "rounds=3") == 1  # naive failed
+    with pytest.raises(SweepFailed):  # naive failed
+        profile(jobs())
     listed = [*read_records(tmp_path / LIST, Profiled)]
+    assert [record.range for record in listed] == planned
     names = {record.range.split(maxsplit=2)[2]: record for record in listed}
     assert {name: record.status for name, record in names.items()} == {
-        "torch 4x8 float32": "ok", f"torch {wide}": "ok",
-        "naive 4x8 float32": "failed", f"naive {wide}": "failed",
-        "fused_row 4x8 float32": "ok", f"fused_row {wide}": "unsupported",
-    }  # fmt: skip
+        f"{kernel} 4x{cols} float32": "failed" if kernel == "naive" else "ok"
+        for kernel in ("torch", "naive", "fused_row") for cols in (8, 2**21)
+    } | {f"fused_row 4x{2**21} float32": "unsupported"}  # fmt: skip
     assert sorted(ranges) == sorted(r.range for r in listed if r.status != "unsupported")
     assert names["naive 4x8 float32"].reason == "too much"
-    assert "Triton's largest block" in str(names[f"fused_row {wide}"].reason)
     one = names["fused_row 4x8 float32"]
     assert (one.gpu, one.model_reads, one.model_writes) == ("NVIDIA H200", 32, 32)
-    assert f"{one.range}: ok" in capfd.readouterr().out
-    # no signal ended a worker: a profiler loses what a killed process had not handed over
-    assert {child.returncode for child in children if child} == {0}
 
 
 def test_a_call_warms_up_l2_is_flushed_one_is_inside_the_range_and_a_failure_is_an_outcome(

@@ -32,19 +32,18 @@ def answer(x: torch.Tensor) -> torch.Tensor:
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("n", [1, 37, 3000])
-def test_the_right_answer_passes(n: int, dtype: torch.dtype) -> None:
+def test_the_right_answer_passes_and_all_zeros_fail(n: int, dtype: torch.dtype) -> None:
     x = random_input(3, n, dtype)
     verdict = check(answer(x), x, SOFTMAX, "torch")
-    assert verdict.reason is None
-    assert verdict.relative_error is not None
+    assert (verdict.reason, verdict.relative_error is None) == (None, False)
+    assert check(torch.zeros_like(x), x, SOFTMAX, "torch").reason is not None
 
 
 # at 2²² columns an answer is a few subnormal steps of float16: only the row's sum shows it
-@pytest.mark.parametrize(
-    ("dtype", "n"), [*((t, 1024) for t in DTYPES), (torch.float32, 1), (torch.float16, 1 << 22)]
-)
-def test_all_zeros_fail_at_any_width(dtype: torch.dtype, n: int) -> None:
-    x = random_input(1, n, dtype)
+def test_zeros_fail_where_an_answer_is_a_few_subnormal_steps_and_only_the_rows_sum_shows_it() -> (
+    None
+):
+    x = random_input(1, 1 << 22, torch.float16)
     assert check(torch.zeros_like(x), x, SOFTMAX, "eager").reason is not None
 
 
@@ -83,13 +82,14 @@ def test_an_element_that_is_most_of_its_row_may_be_tipped_over_by_rounding() -> 
 
 def test_other_shapes_dtypes_and_the_input_itself_fail_and_a_copy_must_be_exact() -> None:
     x = random_input(4, 8, torch.float32)
-    assert "returned (8, 4)" in str(check(answer(x).T, x, SOFTMAX, "torch").reason)
-    assert "float64" in str(check(answer(x).double(), x, SOFTMAX, "torch").reason)
-    assert "own memory" in str(check(x, x, COPY, "torch").reason)
-    y = x.clone()
-    assert check(y, x, COPY, "torch").reason is None
-    y[0, 0] = torch.nextafter(y[0, 0], torch.tensor(9.0))
-    assert check(y, x, COPY, "torch").reason is not None
+    for given, wrong, said in (
+        (SOFTMAX, answer(x).T, "returned (8, 4)"),
+        (SOFTMAX, answer(x).double(), "float64"),
+        (COPY, x, "own memory"),
+        (COPY, torch.nextafter(x, x + 1), "32 of 32 elements differ"),
+    ):
+        assert said in str(check(wrong, x, given, "torch").reason)
+    assert check(x.clone(), x, COPY, "torch").reason is None
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.float64])
@@ -105,13 +105,11 @@ def test_any_changed_element_changes_a_fingerprint(
 ) -> None:
     monkeypatch.setattr(gate, "CHUNK_ELEMENTS", 16)
     x = random_input(3, 17, dtype)
-    before = fingerprint(x)
-    assert fingerprint(x.clone()) == before
-    changed = [x.roll(1, 1), x * 0]
-    for place in range(x.numel()):
-        changed.append(x.clone())
-        changed[-1].view(-1)[place] *= -1
-    assert before not in map(fingerprint, changed)
+    changed = [x.roll(1, 1), x * 0, *(x.clone() for _ in range(x.numel()))]
+    for place, one in enumerate(changed[2:]):
+        one.view(-1)[place] *= -1
+    assert fingerprint(x.clone()) == fingerprint(x)
+    assert fingerprint(x) not in map(fingerprint, changed)
     apart = torch.cat([x[:2, :1], x[:2, :2]], dim=1)[:, :1]  # one column, its rows apart
     assert fingerprint(apart) == fingerprint(x[:2, :1].clone())
 

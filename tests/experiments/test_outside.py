@@ -16,14 +16,13 @@ import torch
 from experiments import bench
 from experiments.api import lines_of, main
 from experiments.api import written as function_written
-from experiments.data.rows import Row
 from experiments.errors import UserError
 from experiments.sweep.jobs import own_overrides
 from experiments.worker import outside
 from experiments.worker.describe import BadJob, build_kernel, inspect
 from kernels.device import Device
 from tests.analysis.plausible import row
-from tests.conftest import QUICK, ROOT, Command
+from tests.conftest import QUICK, ROOT, Command, shape
 
 GOOD = """
 import torch
@@ -88,35 +87,21 @@ def test_a_function_is_a_kernel_with_the_operations_own_traffic(written: Written
     torch.testing.assert_close(kernel(x), 2 * torch.softmax(x, -1))
     assert str(kernel.traffic()) == "2MN"
     assert kernel.unsupported((3, 5), torch.float32, Device(kind="cpu", name="a CPU")) is None
-    more = build_kernel(config(path, "mine", traffic="3*M*N"))
-    assert str(more.traffic()) == "3MN"
+    assert str(build_kernel(config(path, "mine", traffic="3*M*N")).traffic()) == "3MN"
     assert json.dumps(kernel.__dict__).count("elsewhere") == 0  # rows have no paths
 
 
 LAUNCHES = """
-import torch
-import triton
+import torch, triton
 
 @triton.jit
-def copied(x):
-    pass
+def copied(x): pass
 
-def launch(x):
-    copied[(1,)](x)
+def launch(x): copied[(1,)](x)
 
-class Graph(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x):
-        return launch(x)
+def nested(x): return [launch(row) for row in x]
 
-def eager(x):
-    return torch.softmax(x, -1)
-
-def of_graph(x):
-    return Graph.apply(x)
-
-def nested(x):
-    return [launch(row) for row in x]
+def eager(x): return torch.softmax(x, -1)
 
 closed = (lambda called: lambda x: called(x))(launch)
 through_a_module = torch.no_grad()(lambda x: beside.launch(x))
@@ -125,7 +110,7 @@ beside = __import__("sys").modules[__name__]
 
 
 def test_only_a_function_that_launches_triton_is_interpreted_on_a_cpu(written: Written) -> None:
-    path, names = written(LAUNCHES), ("launch", "of_graph", "nested", "closed", "through_a_module")
+    path, names = written(LAUNCHES), ("launch", "nested", "closed", "through_a_module")
     assert {build_kernel(config(path, name)).backend for name in names} == {"triton"}
     assert build_kernel(config(path, "eager")).backend == outside.BACKEND
 
@@ -158,11 +143,10 @@ def test_a_sweep_has_rows_of_it_beside_ours_and_no_path(
     written: Written, sweep_here: Command
 ) -> None:
     path = written(GOOD)
-    words = ["grid=point", "grid.rows=8", "grid.cols=64", "dtype=float32", *QUICK]
+    words = [*shape(8, 64), "dtype=float32", *QUICK]
     functions = "kernel.function=mine,zeros,raises"
     done = sweep_here("kernel=outside,torch", f"kernel.file={path}", functions, *words)
-    by_kernel: dict[str, Row] = {row.kernel: row for row in done.rows}
-    assert set(by_kernel) == {"mine", "zeros", "raises", "torch", "copy"}
+    by_kernel = {row.kernel: row for row in done.rows}
     assert done.status == 1
     assert {name: row.status for name, row in by_kernel.items()} == {
         "mine": "ok", "zeros": "incorrect", "raises": "launch_error", "torch": "ok", "copy": "ok",
@@ -171,7 +155,6 @@ def test_a_sweep_has_rows_of_it_beside_ours_and_no_path(
     assert by_kernel["mine"].backend == "outside"
     texts = (p.read_text() for p in done.out.rglob("*.json*") if ".hydra" not in p.parts)
     assert not any("elsewhere" in text for text in texts)
-    assert sorted(p.name for p in path.parent.iterdir() if p.suffix) == ["scale.py", "theirs.py"]
 
 
 def test_one_kernel_of_several_has_tunables_of_its_own() -> None:
@@ -187,8 +170,7 @@ def test_one_kernel_of_several_has_tunables_of_its_own() -> None:
 def test_bench_ends_with_a_table_and_a_verdict(
     written: Written, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    words = ["grid=point", "grid.rows=8", "grid.cols=64", "dtype=float32", "gpu=cpu"]
-    words += ["tracker=none", *QUICK]
+    words = [*shape(8, 64), "dtype=float32", "gpu=cpu", "tracker=none", *QUICK]
     beside = ["kernel=outside,torch,naive", f"out={tmp_path / 'out'}"]  # all would take a while
     assert main([f"{written(GOOD)}::mine", *words, *beside]) == 0
     head, line, *_ = capfd.readouterr().out.splitlines()
@@ -198,8 +180,11 @@ def test_bench_ends_with_a_table_and_a_verdict(
     assert {"faster", "slower", "difference"} & {*line.split()}
 
 
-def test_each_kernel_stands_beside_torch_and_the_fastest_other_of_its_card() -> None:
-    times = {"copy": 4.0, "torch": 20.0, "online": 10.0, "mine": 8.0}
+@pytest.mark.parametrize(
+    ("time_us", "verdict"), [(2.0, "faster"), (9.0, "no difference"), (30.0, "slower")]
+)
+def test_a_verdict_is_against_the_fastest_other_of_the_card(time_us: float, verdict: str) -> None:
+    times = {"copy": 4.0, "torch": 20.0, "online": 10.0, "mine": time_us}
     rows = [
         row(name, 1024, time_us=us, time_low_us=us - 1, time_high_us=us + 1, roof="copy",
             operation="copy" if name == "copy" else "softmax")
@@ -207,12 +192,7 @@ def test_each_kernel_stands_beside_torch_and_the_fastest_other_of_its_card() -> 
     ]  # fmt: skip
     elsewhere = row("torch", 1024, time_us=1.0, sweep="another", key="x")
     [line] = lines_of([*rows, elsewhere], ["mine"])
-    ratios = {n: [round(line[f"{n}{end}"], 2) for end in ("", "_low", "_high")]
-              for n in ("share", "over_torch", "over_best")}  # fmt: skip
-    assert ratios == {
-        "share": [0.5, 0.33, 0.71], "over_torch": [2.5, 2.11, 3.0], "over_best": [1.25, 1.0, 1.57]
-    }  # fmt: skip
-    assert (line["best_other"], line["verdict"]) == ("online", "no difference")
+    assert (line["best_other"], line["verdict"]) == ("online", verdict)
 
 
 def test_an_operation_of_a_file_stands_for_its_kernels_and_has_no_rivals(written: Written) -> None:
@@ -258,16 +238,16 @@ def test_bench_and_sweep_are_functions_whatever_was_imported_before() -> None:
 from experiments import bench, sweep
 from experiments import sweep as again
 import experiments.sweep.driver
-from experiments import bench as still, sweep as whatever
+from experiments import bench, sweep as whatever
 for function in (sweep, again, whatever):
     try:
         function("kernel=none", out="never")
     except Exception as error:
         print(error)
-assert callable(bench) and callable(still)
+bench.__call__
 """
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)
-    assert done.stdout.count("kernel=none names no file of conf/kernel/") == 3, done.stderr
+    assert (done.stdout.count("kernel=none names no file of"), done.returncode) == (3, 0)
 
 
 def test_a_folder_of_ones_own_has_kernels_of_ones_own(
@@ -280,7 +260,7 @@ def test_a_folder_of_ones_own_has_kernels_of_ones_own(
         f"file: {written(GOOD)}\nfunction: mine\noperation: softmax\ntraffic: null\n"
         "options: {factor: 1.0}\n"
     )
-    words = ["grid=point", "grid.rows=8", "grid.cols=64", "dtype=float32", *QUICK]
+    words = [*shape(8, 64), "dtype=float32", *QUICK]
     search = f"--config-dir={tmp_path / 'lab'}"
     tunable = "kernel.theirs.options.factor=1.0,2.0"
     done = sweep_here("kernel=theirs,torch", search, tunable, *words)

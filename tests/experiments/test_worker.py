@@ -1,18 +1,26 @@
-"""The worker's protocol: whatever a child prints, sends or dies of costs its own request alone."""
+"""A worker: its protocol, what it says of its place, and the hash of a kernel's source."""
 
 from __future__ import annotations
 
+import importlib
 import os
+import subprocess
+import sys
 import time
+from collections.abc import Iterator
+from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
-from unittest.mock import Mock
 
 import pytest
 
-from experiments.child import one_line, parse
+from experiments.child import one_line
 from experiments.sweep import client
 from experiments.sweep.client import Worker, WorkerDied, WorkerError
+from experiments.worker.describe import _unpacked, source_hash
+from experiments.worker.launches import fields_of, recorded
+from experiments.worker.place import commit
 
 TIMING = {
     "timer": "auto", "cache": "warm", "warmup": 1, "min_samples": 3, "max_samples": 3,
@@ -47,20 +55,6 @@ def test_a_line_on_the_workers_own_pipe_costs_its_own_point_and_no_other(worker:
     assert measured(worker, "kernels.Good")["status"] == "ok"
 
 
-@pytest.mark.parametrize(
-    "line", ['{"reply": {"status": "ok"}, "number": 7}', '{"stage": []}', "{}"]
-)
-def test_what_answers_no_request_ends_the_worker(tmp_path: Path, line: str) -> None:
-    scripted = Mock(receive=Mock(side_effect=[{"stage": "compiling"}, parse(line.encode())]))
-    worker = Worker("cpu", 0, tmp_path / "worker.log")
-    worker._channel, worker._up = scripted, True
-    worker.process = Mock(pid=2**31 - 1)
-    with pytest.raises(WorkerDied, match=r"while compiling: .* which is not an answer") as died:
-        worker.request({"do": "measure"}, {"compiling": 1.0, "sampling": 1.0}, "sampling")
-    assert died.value.status == "crashed"
-    scripted.close.assert_called_once()
-
-
 def test_a_worker_that_dies_while_it_starts_is_started_thrice_at_most(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -88,3 +82,109 @@ def test_an_error_in_one_line_names_no_path_user_or_host() -> None:
     text = one_line(RuntimeError("first\nsecond of /home/someone/secret/file.py " + "x" * 400))
     assert text.startswith("RuntimeError: first second of file.py xxx")
     assert len(text) == 300
+
+
+def test_code_that_is_changed_or_not_tracked_is_dirty(tmp_path: Path) -> None:
+    assert commit(tmp_path) == {"commit": None, "dirty": None}  # no repository
+    old, new = (tmp_path / "kernels" / f"{name}.py" for name in ("old", "new"))
+    old.parent.mkdir()
+    old.write_text("old\n")
+    (tmp_path / ".gitignore").write_text("*.pyc\n")
+    for words in ("init -q", "add -A", "-c user.name=a -c user.email=a@b commit -qm one"):
+        subprocess.run(["git", "-C", str(tmp_path), *words.split()], check=True)
+    (tmp_path / "outputs.txt").write_text("not tracked, and no code\n")
+    old.with_suffix(".pyc").write_text("ignored\n")
+    assert (commit(tmp_path)["dirty"], len(commit(tmp_path)["commit"])) == (False, 40)
+    new.write_text("new\n")
+    assert commit(tmp_path)["dirty"] is True
+    new.replace(old)
+    assert commit(tmp_path)["dirty"] is True
+
+
+def test_a_compiled_kernel_that_a_library_kept_is_seen_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept_by = pytest.importorskip("triton.compiler").CompiledKernel
+    launched: list[tuple[Any, ...]] = []
+
+    def runner(self: Any, grid: Any) -> Any:
+        return lambda *arguments: launched.append((grid, *arguments))
+
+    monkeypatch.setattr(kept_by, "__getitem__", runner)
+    kernel = object.__new__(kept_by)
+    vars(kernel).update(metadata=SimpleNamespace(num_warps=8, shared=64), n_regs=32, n_spills=0)
+    with recorded() as launches:
+        kernel[5, 2, 1]("x")
+        kernel[3, 1, 1]("y")
+    kernel[9, 9, 9]("z")
+    assert launched == [((5, 2, 1), "x"), ((3, 1, 1), "y"), ((9, 9, 9), "z")]
+    assert fields_of(launches) == {
+        "programs": 10, "warps": 8, "registers": 32, "shared_bytes": 64, "spills": 0,
+    }  # fmt: skip
+    assert kept_by.__getitem__ is runner
+
+
+@pytest.fixture
+def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder on Python's path, in which modules of the test's own are found."""
+    (tmp_path / "library").mkdir()
+    monkeypatch.syspath_prepend(tmp_path / "library")
+    yield tmp_path / "library"
+    importlib.invalidate_caches()
+
+
+def changes(library: Path, start: str, edited: str, kind: bytes = b"# more\n") -> bool:
+    """Whether the hash of what imports ``start`` changes with an edited file."""
+    (library / "begin.py").write_text(start)
+    importlib.invalidate_caches()
+    before = source_hash("begin")
+    path = library / edited
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes((path.read_bytes() if path.exists() else b"") + kind)
+    importlib.invalidate_caches()
+    return source_hash("begin") != before
+
+
+@pytest.mark.parametrize("start", [
+    "import one.two.three as t", "from one.two import three", "from one.two.three import function",
+    "def f():\n    from one.two import three", "from one import two", "import within",
+    "from space.inner import three",
+])  # fmt: skip
+def test_each_way_to_import_is_followed_and_nothing_is_imported(library: Path, start: str) -> None:
+    (library / "one" / "two").mkdir(parents=True)
+    (library / "one" / "__init__.py").write_text("")
+    (library / "one" / "two" / "__init__.py").write_text("from . import three\n")
+    (library / "one" / "two" / "three.py").write_text("from ..four import *\nfrom .. import five\n")
+    (library / "one" / "four.py").write_text("import outermost, not_there\n")
+    (library / "one" / "five.py").write_text("")
+    (library / "outermost.py").write_text("import one\n")  # in a circle
+    (library / "within.py").write_text("if False:\n    from one.two.three import f\n")
+    (library / "space" / "inner").mkdir(parents=True)  # folders without __init__.py
+    (library / "space" / "inner" / "three.py").write_text("import one.two.three\n")
+    for name in ("__init__", "two/__init__", "two/three", "four", "five"):
+        assert changes(library, start, f"one/{name}.py"), name
+    assert changes(library, start, "outermost.py")
+    assert changes(library, start, "not_there.py")
+    assert not changes(library, start, "unrelated.py")
+    assert "one" not in sys.modules
+
+
+def test_a_module_without_source_counts_as_it_is_and_so_does_one_that_hides_pythons(
+    library: Path,
+) -> None:
+    binary = f"native{EXTENSION_SUFFIXES[0]}"
+    assert changes(library, "import native", binary, b"\x7fELF")
+    assert changes(library, "import native", binary, b"\0")
+    (library / "broken.py").write_text("print 'of another Python'\n")
+    assert changes(library, "import broken", "broken.py")
+    assert changes(library, "import tabnanny", "tabnanny.py")
+
+
+@pytest.mark.parametrize("folder", ["site-packages", "unpacked"])
+def test_an_installed_module_counts_by_its_version_alone(library: Path, folder: str) -> None:
+    """Wheels may be unpacked into any folder; they lie beside their metadata."""
+    installed = library / folder
+    (installed / "bought-1.0.dist-info").mkdir(parents=True)
+    (installed / "bought.py").write_text("")
+    sys.path.insert(0, str(installed))
+    _unpacked.cache_clear()
+    begin = "import bought, torch.nn, os, numpy.linalg"
+    assert not changes(library, begin, f"{folder}/bought.py")

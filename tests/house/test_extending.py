@@ -6,7 +6,6 @@ import re
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
@@ -27,16 +26,9 @@ COMMANDS = re.compile(
 RECIPES = dict(BLOCK.findall(PAGES))
 
 
-@dataclass(frozen=True)
-class Swept:
-    """A sweep of all that the recipes add, in a copy of the project."""
-
-    folder: Path
-    stdout: str
-
-
 @pytest.fixture(scope="module")
-def swept(tmp_path_factory: pytest.TempPathFactory) -> Swept:
+def swept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A sweep of all that the recipes add, in a copy of the project."""
     folder = tmp_path_factory.mktemp("extended")
     for room in ("conf", "experiments", "kernels"):
         shutil.copytree(ROOT / room, folder / room, ignore=shutil.ignore_patterns("__pycache__"))
@@ -48,20 +40,10 @@ def swept(tmp_path_factory: pytest.TempPathFactory) -> Swept:
         (folder / name).write_text(text)
     kernels = ",".join(kernel.partition("=")[2] for kernel, _ in COMMANDS.findall(PAGES))
     words = ["experiments.run", f"kernel={kernels}", "grid=smoke", "gpu=cpu", "tracker=none"]
-    done = subprocess.run(
-        [sys.executable, "-m", *words, *QUICK],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=200,
-    )
+    command = [sys.executable, "-m", *words, *QUICK]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    return Swept(folder, done.stdout)
-
-
-def test_each_recipe_is_a_class_and_a_file_of_configuration() -> None:
-    assert {Path(name).suffix for name in RECIPES} == {".py", ".yaml"}
-    assert len(COMMANDS.findall(PAGES)) == 2
+    return folder / "outputs"
 
 
 @pytest.mark.parametrize(
@@ -74,9 +56,9 @@ def test_each_recipe_is_a_class_and_a_file_of_configuration() -> None:
     ],
 )
 def test_what_a_recipe_adds_is_measured_and_stands_under_a_roof(
-    kernel: str, operation: str, swept: Swept
+    kernel: str, operation: str, swept: Path
 ) -> None:
-    frame = load(swept.folder / "outputs")
+    frame = load(swept)
     own = frame[frame["kernel"] == kernel]
     assert set(own["operation"]) == {operation}
     assert set(own["status"]) <= {"ok", "unsupported"}
@@ -84,7 +66,6 @@ def test_what_a_recipe_adds_is_measured_and_stands_under_a_roof(
     assert len(timed) >= 3
     assert timed["time_us"].gt(0).all()
     assert timed["fraction_of_roof"].notna().all()
-    assert kernel in swept.stdout
 
 
 def test_the_harness_knows_no_operation_by_name() -> None:

@@ -8,7 +8,6 @@ import subprocess
 import tomllib
 from pathlib import Path
 
-import pytest
 import yaml
 from packaging.specifiers import SpecifierSet
 
@@ -16,18 +15,6 @@ import kernels
 from tests.conftest import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-
-
-@pytest.mark.parametrize("page", ["CONTRIBUTING.md", "CHANGELOG.md"])
-def test_links_targets_and_presets_are_there(page: str) -> None:
-    text = (ROOT / page).read_text()
-    links = re.findall(r"\]\(((?!http)[^)#]+)\)", text)
-    assert links
-    assert [link for link in links if not (ROOT / link).exists()] == []
-    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.M))
-    assert set(re.findall(r"(?:^|`)make ([a-z-]+)", text, re.M)) <= targets
-    presets = {path.stem for path in (ROOT / "conf" / "experiment").glob("*.yaml")}
-    assert set(re.findall(r"EXPERIMENT=([a-z_]+)", text)) <= presets
 
 
 def test_citation_and_changelog_are_of_this_version() -> None:

@@ -1,18 +1,10 @@
 """NVML of a host with the cards that the variable ``CARDS`` lists, by bus id; it may be empty."""
 
 import os
-from dataclasses import dataclass
-
-
-@dataclass(frozen=True)
-class Info:
-    """What is known of a card's place, in bytes as older bindings do."""
-
-    busId: bytes
+from types import SimpleNamespace
 
 
 def nvmlInit() -> None:
-    """Fails where there is no driver."""
     if "CARDS" not in os.environ:
         raise RuntimeError("Driver Not Loaded")
 
@@ -22,15 +14,12 @@ def nvmlShutdown() -> None:
 
 
 def nvmlDeviceGetCount() -> int:
-    """How many there are."""
     return len(os.environ["CARDS"].split())
 
 
 def nvmlDeviceGetHandleByIndex(index: int) -> int:
-    """A card is its index."""
     return index
 
 
-def nvmlDeviceGetPciInfo(card: int) -> Info:
-    """Where it is plugged in."""
-    return Info(os.environ["CARDS"].split()[card].encode())
+def nvmlDeviceGetPciInfo(card: int) -> SimpleNamespace:
+    return SimpleNamespace(busId=os.environ["CARDS"].split()[card].encode())  # as older bindings do

@@ -12,11 +12,10 @@ from typing import Any
 import pytest
 
 from experiments.data.rows import rows_files
-from experiments.errors import UserError
 from experiments.sweep import driver
 from experiments.sweep.client import Worker
 from experiments.sweep.plan import PROTOCOL, Point
-from tests.conftest import QUICK, ROOT, Command, Compose, Result, once_each, shape
+from tests.conftest import QUICK, ROOT, Command, Result, once_each, shape
 
 SMALL = ["kernel=good", *shape(16, [8, 64]), "dtype=float32", *QUICK]
 MANY = ["kernel=good,naive", "grid=smoke,point", "dtype=float32", "rounds=3", "dry_run=true"]
@@ -31,9 +30,8 @@ def measured(sweep: Command, tmp_path: Path) -> Result:
 def test_a_run_without_m_is_a_sweep_of_one_job_with_its_roof(measured: Result) -> None:
     done = measured
     assert done.status == 0, done.stderr
-    assert sorted((r.kernel, r.cols, r.status) for r in done.rows) == [
-        ("copy", 8, "ok"), ("copy", 64, "ok"), ("good", 8, "ok"), ("good", 64, "ok"),
-    ]  # fmt: skip
+    found = sorted((r.kernel, r.cols, r.status) for r in done.rows)
+    assert found == [(kernel, cols, "ok") for kernel in ("copy", "good") for cols in (8, 64)]
     for row in done.rows:
         assert (row.timer, row.cache) == ("host", "warm")
         assert row.samples_us
@@ -43,22 +41,15 @@ def test_a_run_without_m_is_a_sweep_of_one_job_with_its_roof(measured: Result) -
         assert row.model_formula == "2MN"
     assert "of roof" in done.stdout
     assert str(done.out / "table.md") in done.stdout
+    text = "".join(path.read_text() for path in rows_files(done.out))
+    secrets = [os.uname().nodename, str(ROOT), str(done.out.parent), os.environ["HOME"]]
+    assert [secret for secret in secrets if secret in text] == []
     variants = json.loads((done.out / "variants.json").read_text())
     assert variants["good"]["formula"] == "2MN"
     assert variants["good"]["target"] == "tests.doubles.kernels.Good"
     assert variants["copy"]["operation"] == "copy"
     for path in rows_files(done.out):
         assert json.loads((path.parent / "config.json").read_text())["name"] == "adhoc"
-
-
-def test_another_card_than_was_asked_for_is_refused(
-    pool: None, compose_job: Compose, tmp_path: Path
-) -> None:
-    out = tmp_path / "out"
-    job = compose_job(["gpu=h200", "gpu.device=cpu", "timing=host", "tracker=none", f"out={out}"])
-    with pytest.raises(UserError, match="gpu=h200 wants NVIDIA H200, but this is"):
-        driver.run([job])
-    assert rows_files(out) == []
 
 
 def test_what_has_a_row_is_measured_again_only_when_asked(sweep: Command, measured: Result) -> None:
@@ -110,14 +101,6 @@ def test_a_tunable_is_swept_as_hydra_users_expect(sweep: Command) -> None:
     assert once_each(done.rows)
 
 
-def test_rows_name_no_host_user_or_path(sweep: Command) -> None:
-    done = sweep("kernel=raise", *shape(4, 4), *QUICK)
-    text = "".join(path.read_text() for path in rows_files(done.out))
-    assert "second line of file.py" in text
-    secrets = [os.uname().nodename, str(ROOT), str(done.out.parent), "someone", os.environ["HOME"]]
-    assert [secret for secret in secrets if secret in text] == []
-
-
 def test_only_failed_tries_failures_again_and_edited_code_is_measured_anew(
     sweep: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -125,8 +108,8 @@ def test_only_failed_tries_failures_again_and_edited_code_is_measured_anew(
     assert sweep(*arguments).status == 1
     again = sweep(*arguments, "only_failed=true")
     assert again.status == 1
-    assert sorted((row.kernel, row.attempt, row.status) for row in again.rows) == [
-        ("copy", 1, "ok"), ("good", 1, "ok"), ("wrong", 1, "incorrect"), ("wrong", 2, "incorrect"),
+    assert sorted(f"{row.kernel} {row.attempt}" for row in again.rows) == [
+        "copy 1", "good 1", "wrong 1", "wrong 2",
     ]  # fmt: skip
     request = Worker.request
     changed: dict[str, Any] = {}
@@ -203,9 +186,12 @@ def test_a_suspect_point_is_measured_once_more_also_after_a_kill(
     arguments = [*SMALL[:1], *shape(4, 8), "dtype=float32", *QUICK, "remeasure=true"]
     done = sweep(*arguments)
     assert done.status == 0, done.stderr
-    assert [(row.kernel, row.attempt) for row in done.rows] == [
-        ("copy", 1), ("copy", 2), ("good", 1), ("good", 2),
-    ]  # fmt: skip
+    assert [f"{r.kernel} {r.attempt}" for r in done.rows] == [
+        "copy 1",
+        "copy 2",
+        "good 1",
+        "good 2",
+    ]
     assert "heating: from 30 to 41 °C; measured once more" in done.stderr
     assert "2 of 2 points are suspect (heating 2)" in done.stdout
     [path] = done.out.rglob("good/rows.jsonl")

@@ -29,22 +29,6 @@ def test_a_time_that_did_not_converge_says_why_sampling_ended(tmp_path: Path) ->
         assert cells_of(tmp_path)[-1][-1] == status
 
 
-@pytest.mark.parametrize(("other", "order"), [
-    ("softmax", ["copy", "second", "torch"]),  # by time, the roof among them
-    ("weighted", ["copy", "torch", "second"]),
-])  # fmt: skip
-def test_several_operations_are_listed_each_by_itself(
-    tmp_path: Path, other: str, order: list[str]
-) -> None:
-    rows = [
-        row("torch", 1024, time_us=12.0, operation="softmax", roof="copy"),
-        row("copy", 1024, time_us=9.0, operation="copy", roof="copy"),
-        row("second", 1024, time_us=10.0, operation=other, roof="copy"),
-    ]
-    print_summary(rows, {}, tmp_path, "", [])
-    assert [cells[2] for cells in cells_of(tmp_path)] == order
-
-
 def test_a_kernel_stands_beside_torch_and_the_best_other_with_intervals(tmp_path: Path) -> None:
     rows = [
         row(kernel, 1024, time_us=us, time_low_us=us - 1, time_high_us=us + 1, roof="copy")

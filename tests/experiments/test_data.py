@@ -1,15 +1,22 @@
+"""Rows, recordings and medians: what is written comes back, and damage is one line."""
+
+from __future__ import annotations
+
+import gzip
 import json
 import os
 import random
 import re
+import statistics
 from pathlib import Path
 
 import pytest
 
 from experiments.data.files import LINE_BYTES, RowsError, write_file
+from experiments.data.recordings import pack, recorded_jobs
 from experiments.data.rows import MOST_SAMPLES, Row, parse_row, read_rows, rows_files
+from experiments.data.statistics import Median, median, stop_reason
 from experiments.sweep.record import append_row, truncate_torn_line
-from tests.faults.mutations import mutated
 
 
 def row(**changes: object) -> Row:
@@ -21,23 +28,16 @@ def row(**changes: object) -> Row:
     return Row.model_validate(values | changes)
 
 
-def test_a_row_comes_back_as_it_was_written(tmp_path: Path) -> None:
+def test_a_row_comes_back_as_it_was_written_also_with_the_most_samples(tmp_path: Path) -> None:
     path = tmp_path / "a" / "rows.jsonl"
     rows = [row(round=i, samples_us=[1.5, 2.25], params={"block_size": 1024}) for i in range(3)]
-    rows.append(row(timer="chain", samples_us=[-0.5, 2.25]))  # a difference
+    longest = [round(-123456789012345.1, 4), -12345678901.2346]  # a chain's are differences
+    text, samples = "x" * 2000, longest * (MOST_SAMPLES // 2)
+    rows.append(row(timer="chain", samples_us=samples, reason=text, suspect=[text] * 100))
     for each in rows:
         append_row(path, each)
     assert list(read_rows(path)) == rows
-
-
-def test_a_row_of_the_most_samples_comes_back_whatever_they_are(tmp_path: Path) -> None:
-    longest = [round(-123456789012345.1, 4), -12345678901.2346]
-    samples = longest * (MOST_SAMPLES // 2)
-    text = "x" * 2000
-    written = row(timer="chain", samples_us=samples, reason=text, suspect=[text] * 100)
-    append_row(tmp_path / "rows.jsonl", written)
-    assert list(read_rows(tmp_path / "rows.jsonl")) == [written]
-    assert (tmp_path / "rows.jsonl").stat().st_size < LINE_BYTES
+    assert max(map(len, path.read_bytes().splitlines())) < LINE_BYTES
 
 
 def with_text(field: str, text: str) -> str:
@@ -144,17 +144,76 @@ def test_a_row_has_every_field_of_the_contract() -> None:
     assert not set(CONTRACT.split()) - set(written)
 
 
-def test_a_mutated_line_is_a_row_or_refused_in_one_line() -> None:
-    dice, fields = random.Random(5), json.loads(row(samples_us=[1.5, 2]).model_dump_json())
-    fields |= {"params": {"a": {"b": [1, {"c": ":"}]}}, "environment": {"torch": "2", "ok": True}}
-    refused = []
-    for _ in range(1300):
-        text = json.dumps(mutated(dice, fields))
-        try:
-            parsed = parse_row(text.encode())
-        except ValueError as error:
-            refused.append(str(error))
-        else:
-            assert parse_row(parsed.model_dump_json().encode()) == parsed
-    assert 400 < len(refused) < 1200
-    assert all(re.fullmatch("[^\n]{1,300}", one) for one in refused)
+def rows_of(folder: Path) -> list[Row]:
+    return [one for path in rows_files(folder) for one in read_rows(path)]
+
+
+@pytest.fixture
+def recorded(tmp_path: Path) -> Path:
+    folder = tmp_path / "sweep"
+    for kernel in ("naive", "online"):
+        job = folder / "wide" / "native-auto" / kernel
+        for cols in (256, 1024):
+            append_row(job / "rows.jsonl", row(key=f"{kernel}{cols}", kernel=kernel, cols=cols))
+        (job / "config.json").write_text(json.dumps({"kernel": {"_target_": kernel}}))
+    (folder / "sweep.json").write_text('{"sweep": "sweep-1"}')
+    (folder / "worker.log").write_text("a path of this machine")
+    return folder
+
+
+def test_a_recording_has_the_rows_and_jobs_of_its_sweep_and_nothing_else(
+    recorded: Path, tmp_path: Path
+) -> None:
+    made = pack(recorded, tmp_path / "packed")
+    assert sorted(path.name for path in made) == ["jobs.jsonl.gz", "rows.jsonl.gz", "sweep.json"]
+    assert {path.name for path in (tmp_path / "packed").iterdir()} == {p.name for p in made}
+    assert rows_of(tmp_path / "packed") == rows_of(recorded)
+    assert list(recorded_jobs(tmp_path / "packed")) == list(recorded_jobs(recorded))
+    again = pack(recorded, tmp_path / "again")
+    assert [one.read_bytes() for one in again] == [one.read_bytes() for one in made]
+
+
+def test_damage_is_one_line(recorded: Path, tmp_path: Path) -> None:
+    path, jobs = (pack(recorded, tmp_path / "packed")[i] for i in (0, 1))
+    whole = path.read_bytes()
+    flipped = [bytes([*whole[:at], whole[at] ^ 4, *whole[at + 1 :]]) for at in (0, 12, 40)]
+    for data in (*flipped, whole[:-20], gzip.compress(b" " * 2**26)):
+        path.write_bytes(data)
+        with pytest.raises(RowsError, match=r"^[^\n]*rows.jsonl.gz[^\n]*$"):
+            rows_of(path.parent)
+    path.write_bytes(whole)
+    for text in ("[]", '{"job": "a", "rows": 9, "config": null}', "{"):
+        jobs.write_bytes(gzip.compress(text.encode()))
+        with pytest.raises(RowsError, match="no job of these rows"):
+            list(recorded_jobs(tmp_path / "packed"))
+
+
+@pytest.mark.parametrize("n", [10, 101])
+def test_interval_covers_the_true_median_in_95_percent_of_experiments(n: int) -> None:
+    dice = random.Random(n)
+    covered = 0
+    for _ in range(1000):
+        samples = [dice.expovariate(1.0) for _ in range(n)]
+        found = median(samples)
+        assert found.value == pytest.approx(statistics.median(samples))
+        covered += found.low <= 0.6931 <= found.high
+    assert 0.94 <= covered / 1000 <= 0.9995
+
+
+def test_few_samples_have_their_extremes_as_interval_and_none_have_no_median() -> None:
+    assert median([3.0, 1.0, 2.0]) == Median(2.0, 1.0, 3.0)
+    with pytest.raises(ValueError, match="at least one"):
+        median([])
+
+
+RULE = {"min_samples": 10, "max_samples": 50, "precision": 0.01, "out_of_time": False}
+
+
+def test_sampling_ends_when_it_converged_at_the_cap_or_at_the_time_limit() -> None:
+    steady, noisy = [100.0, 100.1] * 10, [50.0, 150.0] * 25
+    assert stop_reason(steady, **RULE) == "converged"
+    assert stop_reason(steady[:9], **RULE) is None
+    assert stop_reason(noisy[:49], **RULE) is None
+    assert stop_reason(noisy, **RULE) == "max_samples"
+    assert stop_reason(noisy[:2], **RULE | {"out_of_time": True}) == "time_limit"
+    assert stop_reason([], **RULE | {"out_of_time": True}) is None
