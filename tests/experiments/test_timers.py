@@ -148,6 +148,7 @@ def measured(
     target: str = "tests.doubles.kernels.Good",
     cache: str = "warm",
     rows: int = 4,
+    cols: int = 8,
     determinism: bool = False,
     **tunables: Any,
 ) -> dict[str, Any]:
@@ -156,7 +157,7 @@ def measured(
     bench = Bench(replace(place, device=replace(place.device, l2_bytes=4096)))
     timing = vars(protocol(sampling_limit_s=30.0)) | {"timer": timer, "cache": cache}
     point = {
-        "kernel": {"_target_": target} | tunables, "rows": rows, "cols": 8, "dtype": "float32",
+        "kernel": {"_target_": target} | tunables, "rows": rows, "cols": cols, "dtype": "float32",
         "seed": 0, "determinism": determinism, "timing": timing,
     }  # fmt: skip
     return measure(point, bench, lambda stage: None)
