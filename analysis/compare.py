@@ -31,7 +31,7 @@ from analysis.figures.style import variant_order
 from analysis.format import Cell, Table, interval_text, keys_of, number_text, write_table
 from analysis.load import Inputs, kernel_name, read_inputs
 from analysis.points import NAMED, PLACE, VISIT, ratios
-from analysis.selection import name_variants, records_of, timed
+from analysis.selection import name_variants, records_of, timed, undisturbed
 from analysis.tables.frames import table, texts
 from experiments.data.files import RowsError, write_file
 from experiments.data.statistics import Z95
@@ -152,7 +152,7 @@ def _visited(rows: pd.DataFrame, place: list[str]) -> pd.DataFrame:
         ``squares``, and for an only round the variance ``within`` by its interval; ``status``, the
         first that is not ok; ``reason``; ``suspect``; ``keys``.
     """
-    known, bad = rows[timed(rows)], rows[rows["status"] != "ok"]
+    known, bad = undisturbed(rows[timed(rows)], place), rows[rows["status"] != "ok"]
     names = ["time_us", "time_low_us", "time_high_us"]
     logs, low, high = (known[name].astype(float).map(np.log) for name in names)
     within = ((high - low).where(low < high, 0.0) / 2 / Z95) ** 2
@@ -316,7 +316,7 @@ def _notes(base: Inputs, head: Inputs, points: pd.DataFrame) -> Iterator[str]:
     if others := sorted(set(timed["gpu"]) - {gpu := recorded_noise()[0]}):
         yield f"The noise between sweeps was recorded on {gpu}, not on {', '.join(others)}."
     if flagged := int((timed["base_suspect"].eq(True) | timed["head_suspect"].eq(True)).sum()):
-        yield f"Flagged suspect when they were measured: rows of {_many(flagged)}."
+        yield f"Suspect rows count only where a point has no others: rows of {_many(flagged)}."
 
 
 def _verdict(found: pd.DataFrame, threshold: float) -> str:

@@ -24,7 +24,7 @@ import pandas as pd
 from analysis import estimate
 from analysis.estimate import Estimate, Floats, geometric_mean
 from analysis.published import OPERATION
-from analysis.selection import TIMERS, timed
+from analysis.selection import TIMERS, timed, undisturbed
 from experiments.data.jobs import OURS, kernel_makers, named_grids
 from experiments.data.metrics import COPY
 from experiments.data.rows import ITEM_BYTES
@@ -57,7 +57,7 @@ NAMED = {  # what columns of rows are called here
 }
 COLUMNS = [
     *("operation", "set", *PLACE, *VISIT, "kernel", "role", "by", *NAMED, "samples_us"),
-    *("arithmetic_us", "above_roof", "label", "stop_reason", "roof", "flops", "tuned"),
+    *("arithmetic_us", "above_roof", "label", "stop_reason", "suspect", "roof", "flops", "tuned"),
 ]
 ENDS = ["ratio", "low", "high"]
 
@@ -165,7 +165,8 @@ def pairs(found: pd.DataFrame, over: str = "peers") -> pd.DataFrame:
             fastest kernel that only moves, a maker for the fastest of that one's, or a kernel.
 
     Returns:
-        A line per place and visit. ``rival_us`` and ``us`` are the times, ``kernel`` names the
+        A line per place and visit, without visits in which either row is suspect, where a place has
+        others. ``rival_us`` and ``us`` are the times, ``kernel`` names the
         rival, ``ratio`` is one over the other. The columns of our row keep their names, those of
         the rival's end in ``_rival``. ``less`` is the bytes that the operation moves over those
         that the rival's operation moves: 1 but for a roof.
@@ -176,7 +177,8 @@ def pairs(found: pd.DataFrame, over: str = "peers") -> pd.DataFrame:
         others = found[found["kernel"] == over]
     elif not roof and over != "peers":
         others = others[others["by"] == over]
-    columns = [*PLACE, *VISIT, "kernel", "us", "samples_us", "low_us", "high_us", "bytes", "label"]
+    columns = [*PLACE, *VISIT, "kernel", "us", "low_us", "high_us"]
+    columns += ["samples_us", "bytes", "label", "suspect"]
     mine = found[found["role"] == "ours"]
     both = mine.merge(others[columns], on=[*PLACE, *VISIT], suffixes=("", "_rival"))
     both = both.rename(columns={"us_rival": "rival_us", "kernel": "own", "kernel_rival": "kernel"})
@@ -184,6 +186,7 @@ def pairs(found: pd.DataFrame, over: str = "peers") -> pd.DataFrame:
     both = both.assign(ratio=both["rival_us"] / both["us"], less=less)
     if both.empty:
         return both
+    both = undisturbed(both, [*PLACE, "kernel"], "suspect_rival")
     logs = np.log(both["ratio"]).groupby([both[name] for name in (*PLACE, "kernel")], sort=False)
     means = logs.mean().reset_index().sort_values("ratio", kind="stable")
     fastest = means.drop_duplicates(PLACE)[[*PLACE, "kernel"]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, cast
@@ -99,6 +100,21 @@ def timed(rows: pd.DataFrame) -> pd.Series:
     return good & rows["timer"].notna() & rows["cache"].notna()
 
 
+def undisturbed(rows: pd.DataFrame, point: Sequence[str], *others: str) -> pd.DataFrame:
+    """The rows without those that their guards call suspect, where a point has others.
+
+    The card was throttled, shared, warming up or off its clock. Older rows are called suspect for
+    a trend or two centres of their samples too, which says nothing of the card. ``others`` are
+    columns like ``suspect``, of rows that stand beside.
+    """
+    weak = pd.Series(False, rows.index)
+    for name in ("suspect", *others):
+        kinds = rows[name].map(lambda reasons: {one.partition(":")[0] for one in reasons})
+        weak |= kinds.map(lambda found: bool(found - {"trend", "modes"})).astype(bool)
+    alone = weak.groupby([rows[name] for name in point]).transform("all")
+    return rows[~weak | alone.astype(bool)]
+
+
 def select(frame: pd.DataFrame, gpu: str, query: Query) -> Selection | None:
     """The rows of ``gpu`` nearest to ``query``, or None where no two sizes were timed alike.
 
@@ -179,7 +195,7 @@ def middle_visits(frame: pd.DataFrame, over: str) -> pd.DataFrame:
     # A kernel edited or a library updated since leaves stale rows before the newest one.
     newest = frame.drop_duplicates(visit, keep="last").reset_index(drop=True)
     point = ["operation", "variant", over]
-    good = newest[timed(newest)].sort_values("time_us", kind="stable")
+    good = undisturbed(newest[timed(newest)], point).sort_values("time_us", kind="stable")
     groups = good.groupby(point)
     by = [good[name] for name in point]
     low, high = (

@@ -67,7 +67,8 @@ def run(options: argparse.Namespace) -> int:
         found = [*judge(mine, gpu), *judge_own(mine, gpu)]
         for one in found:
             line = f"{one.id:3}  {one.verdict:30}  {one.statement}"
-            print(line[: shutil.get_terminal_size().columns])
+            width = shutil.get_terminal_size((160, 24)).columns
+            print(line if len(line) <= width else f"{line[: width - 1]}…")
         for stem, table in claims_tables(mine.frame, found).items():
             tables[f"{stem}-{slug(gpu)}" if len(gpus) > 1 else stem] = table
             if table.notes:

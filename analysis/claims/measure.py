@@ -21,7 +21,7 @@ from analysis.formula import elements
 from analysis.load import Inputs, kernel_name
 from analysis.points import ENDS
 from analysis.published import OPERATION
-from analysis.selection import PROTOCOLS, timed
+from analysis.selection import PROTOCOLS, timed, undisturbed
 from experiments.data.jobs import CONF, named_grids, read_yaml
 from experiments.data.rows import ITEM_BYTES
 
@@ -121,6 +121,7 @@ class Card:
     def times(self, kernel: str, where: Where = ANY, doubtful: bool = True) -> Points:
         """A kernel's time at each place, µs; those above the roof too, unless not ``doubtful``."""
         (found,) = self._timed([kernel], where, doubtful)
+        found = undisturbed(found, PLACE)
         numbers = {
             at: median_of(beside.samples_of(one), list(one["recording"])).of(one["label"])
             for at, one in found.groupby(PLACE)

@@ -50,7 +50,7 @@ MOST_PICTURES = 80  # of a folder of many cards; `figures` draws the others
 MOST_LINES = 300  # of a table; its CSV has all
 FOLDED = 12  # lines above which a table is folded
 DPI, COLORS, SCALE = 170, 48, 110  # of images: dots an inch, colours, CSS pixels an inch
-DAYS = "recorded.json"  # beside recordings: by set the day that it was recorded on
+DAYS = "recorded.json"  # beside recordings: the first and the last day of recording
 
 
 @dataclass

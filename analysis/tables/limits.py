@@ -20,7 +20,7 @@ from analysis.format import Cell, Table, interval_text, keys_of, number_text
 from analysis.load import Inputs
 from analysis.points import ENDS, LARGE_BYTES, MAKERS, PLACE, SHORT_US, maker, ratios
 from analysis.published import OPERATION
-from analysis.selection import timer_label
+from analysis.selection import timer_label, undisturbed
 from analysis.tables.frames import Named, protocol, table, texts
 from experiments.data.cards import card_of
 from experiments.data.jobs import OURS
@@ -59,7 +59,8 @@ def _shapes(frame: pd.DataFrame, group: pd.DataFrame, failures: Mapping[Any, Any
     peers = {*role.index[role == "peer"], *(name for one in failed for name in one)}
     roofs = sorted(role.index[role == "roof"], key=variant_order)
     public = [*sorted(peers, key=limit.peer_order), own]
-    times = group.groupby([*PLACE, "kernel"])["us"].agg(geometric_mean).unstack("kernel")
+    alone = undisturbed(group, [*PLACE, "kernel"]).groupby([*PLACE, "kernel"])
+    times = alone["us"].agg(geometric_mean).unstack("kernel")
     at = lines.set_index(PLACE)
     data = at[["tuned"]].assign(moved_bytes=at["bytes"])
     for name in (*roofs, *public):

@@ -34,7 +34,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Inputs, Read]:
     write(folder / "card" / "one", [*paper(), *few])
     record_files(folder, counts=[count("online"), count("naive")], counters=h200())
     record_files(folder, traces=[trace("naive"), trace("fused"), trace("online")])
-    (folder / "recorded.json").write_text('{"card": "2026-11-23", "other": "<b>", "third": 7}')
+    days = '{"first": "2026-11-23", "last": "2026-11-24", "b": "<b>", "c": 7}'
+    (folder / "recorded.json").write_text(days)
     assert main(["report", "--rows", str(folder), "--out", str(folder / "out")]) == 0
     text = (folder / "out" / "report.html").read_text(encoding="utf-8")
     return read_inputs(folder, None, "report"), Read(text)
@@ -62,7 +63,8 @@ def test_it_says_which_rows_it_is_of_and_sources_have_figures_and_claims(
     sound(found)
     opening = found.text()[: found.text().index("The result")]
     rows = f"{len(inputs.frame)} rows of NVIDIA H200"
-    for words in (rows, "recorded 2026-11-23 ,", "by commit 0123456789ab", str(inputs.rows)):
+    days = "recorded 2026-11-23 to 2026-11-24 ,"
+    for words in (rows, days, "by commit 0123456789ab", str(inputs.rows)):
         assert words in opening, words
     assert {"A-fig2", "D-fig1", "C-viz", "A4", "B2", "D2", "E1"} <= set(found.all("id"))
     assert "4× faster" in found.text("A4")
