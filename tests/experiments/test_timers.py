@@ -121,7 +121,7 @@ def test_a_window_in_which_another_process_had_the_core_is_no_sample(
 @pytest.mark.parametrize(
     ("moved", "memory", "buffers"),
     [
-        (64 << 20, 80 << 30, 12),  # enough to exceed three times L2
+        (1 << 20, 80 << 30, 181),  # enough to exceed three times L2
         (1 << 30, 80 << 30, 4),  # as many as 4 GiB hold
         (256 << 20, 8 << 30, 4),  # as many as an eighth of a small card's memory holds
     ],
