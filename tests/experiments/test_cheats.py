@@ -15,13 +15,9 @@ from experiments.child import ROOT
 from experiments.data.metrics import latest
 from experiments.data.rows import Row
 from experiments.worker import outside
-from experiments.worker.measure import measure
-from experiments.worker.place import take_place
-from experiments.worker.trial import Bench
 from tests.conftest import QUICK, Command, shape
 from tests.experiments.test_data import row
-from tests.experiments.test_timers import measured as timed_by_host
-from tests.experiments.test_timers import protocol
+from tests.experiments.test_timers import measured
 
 FILE = ROOT / "tests" / "doubles" / "cheats.py"
 WRONG = "elements differ"
@@ -65,18 +61,12 @@ def _restored(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     os.sched_setaffinity(0, cores)
 
 
-def measured(function: str, rows: int = 24) -> dict[str, Any]:
-    kernel = {"_target_": "experiments.worker.outside.Function", "file": str(FILE),
-              "function": function, "operation": "softmax"}  # fmt: skip
-    timing = vars(protocol(min_samples=20, max_samples=40)) | {"cache": "warm"}
-    point = {"kernel": kernel, "rows": rows, "cols": 40, "dtype": "float32", "seed": 0}
-    return measure(point | {"timing": timing}, Bench(take_place("cpu")), lambda stage: None)
-
-
 @pytest.mark.usefixtures("_restored")
 @pytest.mark.parametrize("function", [*CAUGHT, *CHANGED])
 def test_a_cheat_has_no_time(function: str) -> None:
-    outcome = measured(function)
+    how = {"file": str(FILE), "function": function, "operation": "softmax"}
+    target = "experiments.worker.outside.Function"
+    outcome = measured("host", target=target, rows=24, cols=40, **how)
     expected = "incorrect" if function in CAUGHT else "implausible"
     assert outcome["status"] == expected, outcome.get("reason")
     assert re.search((CAUGHT | CHANGED)[function], outcome["reason"]), outcome["reason"]
@@ -87,7 +77,7 @@ def test_a_cheat_has_no_time(function: str) -> None:
 @pytest.mark.skipif(torch.cuda.is_available(), reason="needs Triton's interpreter")
 @pytest.mark.parametrize("rows", [1, 4, 24])
 def test_an_unsafe_kernel_that_is_interpreted_is_incorrect_too(rows: int) -> None:
-    outcome = timed_by_host("host", target="tests.doubles.kernels.Unsafe", rows=rows)
+    outcome = measured("host", target="tests.doubles.kernels.Unsafe", rows=rows)
     assert outcome["status"] == "incorrect"
     assert outcome["reason"].startswith("of inputs that are not normal ")
 
@@ -127,8 +117,5 @@ def test_a_time_far_below_the_roofs_is_implausible(
     time_us: float, more: dict[str, Any], status: str
 ) -> None:
     roof = timed("copy", 490.0, operation="copy", **more)
-    (found,) = (
-        one for one in latest([timed("mine", time_us, **more), roof]) if one.kernel == "mine"
-    )
-    assert found.status == status
-    assert (found.reason is not None) is (status == "implausible")
+    found = {one.kernel: one for one in latest([timed("mine", time_us, **more), roof])}["mine"]
+    assert (found.status, found.reason is None) == (status, status == "ok")

@@ -121,7 +121,7 @@ def test_a_window_in_which_another_process_had_the_core_is_no_sample(
 @pytest.mark.parametrize(
     ("moved", "memory", "buffers"),
     [
-        (64 << 20, 80 << 30, 12),  # enough to exceed three times L2
+        (1 << 20, 80 << 30, 181),  # enough to exceed three times L2
         (1 << 30, 80 << 30, 4),  # as many as 4 GiB hold
         (256 << 20, 8 << 30, 4),  # as many as an eighth of a small card's memory holds
     ],
@@ -148,6 +148,7 @@ def measured(
     target: str = "tests.doubles.kernels.Good",
     cache: str = "warm",
     rows: int = 4,
+    cols: int = 8,
     determinism: bool = False,
     **tunables: Any,
 ) -> dict[str, Any]:
@@ -156,7 +157,7 @@ def measured(
     bench = Bench(replace(place, device=replace(place.device, l2_bytes=4096)))
     timing = vars(protocol(sampling_limit_s=30.0)) | {"timer": timer, "cache": cache}
     point = {
-        "kernel": {"_target_": target} | tunables, "rows": rows, "cols": 8, "dtype": "float32",
+        "kernel": {"_target_": target} | tunables, "rows": rows, "cols": cols, "dtype": "float32",
         "seed": 0, "determinism": determinism, "timing": timing,
     }  # fmt: skip
     return measure(point, bench, lambda stage: None)

@@ -1,7 +1,9 @@
-"""The pinned set is whole, a wheelhouse of it lacks nothing, and .venv has a command of ours."""
+"""The pinned set is whole, the image and the workflow use it, and .venv has a command of ours."""
 
 from __future__ import annotations
 
+import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -9,12 +11,17 @@ from itertools import chain
 from pathlib import Path
 
 import pytest
+import yaml
 from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
+import kernels
 from experiments.environment import NAME, wheels, write_command
 from tests.conftest import ROOT
+from tests.house.test_makefile import script
 
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 CONSTRAINTS = [
     Requirement(line)
     for line in (ROOT / "constraints.txt").read_text().splitlines()
@@ -29,9 +36,8 @@ PEERS = {
 
 
 def test_constraints_pin_the_whole_set_exactly() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    extras = project["optional-dependencies"]
-    asked = map(Requirement, [*project["dependencies"], *chain(*extras.values())])
+    extras = PROJECT["optional-dependencies"].values()
+    asked = map(Requirement, [*PROJECT["dependencies"], *chain(*extras)])
     pins = {canonicalize_name(r.name): r for r in CONSTRAINTS}
     for requirement in asked:
         (pin,) = pins[canonicalize_name(requirement.name)].specifier
@@ -57,18 +63,46 @@ def test_a_wheelhouse_is_pinned_and_holds_what_is_asked_for() -> None:
     ],
 )
 def test_bash_completes_the_command(typed: str, offered: set[str], tmp_path: Path) -> None:
-    python = tmp_path / "with a space" / "python"
-    python.parent.mkdir()
-    python.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
-    python.chmod(0o755)
+    (tmp_path / "with a space").mkdir()
+    run = f'#!/bin/sh\nexec {sys.executable} "$@"\n'
+    python = script(tmp_path / "with a space" / "python", run)
     write_command(python)
     (tmp_path / NAME).symlink_to(python.with_name(NAME))  # Hydra's function wants no space
-    script = f"""PATH="{tmp_path}:$PATH"
+    shell = f"""PATH="{tmp_path}:$PATH"
         source <({NAME} -sc install=bash)
         [[ $(complete -p {NAME}) == *hydra_bash_completion* ]] || exit
         COMP_LINE="{NAME} {typed}" COMP_WORDS=({NAME} {typed})
         COMP_POINT=${{#COMP_LINE}} COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1))
         hydra_bash_completion && printf '%s\n' "${{COMPREPLY[@]}}"
     """
-    done = subprocess.run(["bash", "-c", script], cwd=tmp_path, capture_output=True, text=True)
+    done = subprocess.run(["bash", "-c", shell], cwd=tmp_path, capture_output=True, text=True)
     assert set(done.stdout.split()) == offered, done.stderr
+
+
+def test_citation_and_changelog_are_of_this_version() -> None:
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert (citation["version"], citation["license"]) == (kernels.__version__, PROJECT["license"])
+    assert {"cff-version", "message", "title", "authors"} <= citation.keys()
+    assert f"\n## {kernels.__version__} (" in (ROOT / "CHANGELOG.md").read_text()
+
+
+def test_workflow_runs_ci_on_every_python_that_is_supported() -> None:
+    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text())
+    (job,) = workflow["jobs"].values()
+    assert ".ci/run" in [step.get("run") for step in job["steps"]]
+    supported = SpecifierSet(PROJECT["requires-python"])
+    minors = [f"3.{minor}" for minor in range(30) if supported.contains(f"3.{minor}")]
+    assert job["strategy"]["matrix"]["python"] == minors
+
+
+def test_image_builds_the_environment_from_what_it_copies_first(tmp_path: Path) -> None:
+    before, _, _ = (ROOT / "Dockerfile").read_text().partition("RUN make .venv/.ready")
+    for line in re.findall(r"^COPY (.*)$", before, re.M):
+        *sources, target = line.split()
+        (tmp_path / target).mkdir(exist_ok=True)
+        for source in sources:
+            shutil.copy(ROOT / source, tmp_path / target)
+    for words in ([".python"], ["--dry-run", ".venv/.ready"]):
+        done = subprocess.run(["make", *words], cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+    assert "experiments.environment build .venv" in done.stdout

@@ -8,8 +8,8 @@ import os
 import re
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -34,23 +34,18 @@ def make(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str
     )
 
 
-@dataclass(frozen=True)
-class Noted:
-    """How a make ended, and the arguments of each call of its interpreter."""
+def noted(folder: Path, *arguments: str, status: int = 0, **environment: str) -> SimpleNamespace:
+    """Runs make with an interpreter that does nothing; ``experiments.run`` ends with ``status``.
 
-    status: int
-    stderr: str
-    calls: list[list[str]]
-
-
-def noted(folder: Path, *arguments: str, status: int = 0, **environment: str) -> Noted:
-    """Runs make with an interpreter that does nothing; ``experiments.run`` ends with ``status``."""
+    Gives how it ended: ``status``, ``stderr``, and ``calls``, the arguments of its interpreter.
+    """
     notes = folder / "notes"
     notes.unlink(missing_ok=True)
     text = NOTING.format(python=sys.executable, notes=str(notes), status=status)
     done = make("READY=", f"PY={script(folder / 'noting', text)}", *arguments, **environment)
     lines = notes.read_text().splitlines() if notes.exists() else []
-    return Noted(done.returncode, done.stderr, [json.loads(line) for line in lines])
+    calls = [json.loads(line) for line in lines]
+    return SimpleNamespace(status=done.returncode, stderr=done.stderr, calls=calls)
 
 
 def script(path: Path, text: str) -> Path:

@@ -83,11 +83,11 @@ def test_a_killed_holder_frees_its_card_and_one_that_waits_goes_on(cards: list[s
     first = holder(0)
     assert first.stdout is not None
     assert first.stdout.readline() == "held\n"
-    with take([1]):  # the other card is nobody's
-        pass
     second = holder(0, 1, CUDA_VISIBLE_DEVICES="1,0")  # the same cards by other numbers
     assert second.stderr is not None
     assert second.stderr.readline() == "card 1 is in use by another sweep; waiting\n"
+    with take([1]):  # the other card is nobody's: whoever waits holds only what comes earlier
+        pass
     assert select.select([second.stdout], [], [], 0.5)[0] == []  # it has not gone on
     first.kill()
     assert second.communicate(timeout=60)[0] == "held\n"
