@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 
 import torch
-from hypothesis import strategies as st
 
 from kernels.add.add import Add
 from kernels.add.add_triton import AddTriton
@@ -88,7 +87,10 @@ def assert_softmax(kernel: Kernel, x: torch.Tensor) -> None:
     assert not wrong.any(), f"off by {error[wrong].max()} where {reference[wrong][:3]} was due"
 
 
-LAYOUTS = ("contiguous", "padded rows", "transposed", "every other column", "one row repeated")
+LAYOUTS = (
+    *("contiguous", "padded rows", "transposed", "every other column", "one row repeated"),
+    "off a vector",
+)
 
 
 def lay_out(x: torch.Tensor, layout: str) -> torch.Tensor:
@@ -106,6 +108,9 @@ def lay_out(x: torch.Tensor, layout: str) -> torch.Tensor:
         return wide[:, ::2]
     if layout == "one row repeated":
         return x[:1].expand(rows, cols)
+    if layout == "off a vector":
+        storage = torch.full((x.numel() + 1,), torch.nan, dtype=x.dtype, device=x.device)
+        return storage[1:].view(rows, cols).copy_(x)
     return x
 
 
@@ -126,13 +131,3 @@ def extremes() -> torch.Tensor:
     x[8, 20] = torch.nan
     x[9] = 0.0
     return x
-
-
-@st.composite
-def matrices(draw: st.DrawFn, widest: int = 70) -> torch.Tensor:
-    """A matrix on the CPU; a test moves it to its device, which may make it contiguous."""
-    rows, cols = draw(st.integers(0, 12)), draw(st.integers(0, widest))
-    generator = torch.Generator().manual_seed(draw(st.integers(0, 2**16)))
-    scale = draw(st.sampled_from((1.0, 1e-3, 30.0, 1e4)))
-    values = torch.randn(rows, cols, generator=generator, dtype=torch.float64) * scale
-    return values.to(draw(st.sampled_from(DTYPES)))
