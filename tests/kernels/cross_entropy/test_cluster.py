@@ -18,7 +18,6 @@ from kernels.cross_entropy.cluster import (
     RowCluster,
     has_narrow,
     narrow_cut,
-    reading,
     refused,
 )
 from kernels.cross_entropy.rows import PLAIN, Options, Results
@@ -222,39 +221,6 @@ def test_a_capped_logit_has_an_error_of_a_few_spacings(softcap: float) -> None:
     right = softcap * torch.tanh(x[:, 0].double() / softcap)  # a row of one logit is its own lse
     spacing = torch.finfo(torch.float32).eps
     torch.testing.assert_close(lse.double(), right, rtol=8 * spacing, atol=0)
-
-
-@cards
-@pytest.mark.parametrize("strided", ["padded", "odd", "columns", "repeated", "off"])
-def test_logits_and_gradient_may_be_strided(strided: str, place: str) -> None:
-    rows, cols, dtype = 4, 520, torch.bfloat16
-    plain, target = logits_of(rows, cols, dtype, place)
-
-    def laid_out(x: torch.Tensor) -> torch.Tensor:
-        if strided == "repeated":
-            return x[:1].expand(rows, cols)
-        step, offset = {"padded": (528, 0), "odd": (521, 0), "off": (528, 3)}.get(strided, (0, 0))
-        wide = torch.full((rows, 2 * cols), 9.0, dtype=dtype, device=place)
-        view = wide[:, ::2]
-        if strided != "columns":
-            view = torch.as_strided(wide, (rows, cols), (step, 1), offset)
-        return view.copy_(x)
-
-    logits = laid_out(plain)
-    kernel, loss, lse = CeGradCluster(2, 1), numbers(rows, place), numbers(rows, place)
-    reference = wanted(logits, target, OPTIONS[1])
-    before = logits.clone()
-    for dlogits in (torch.full_like(before, 7), logits):
-        if dlogits is logits and strided == "repeated":
-            break
-        given: dict[str, Any] = {"target": target, "loss": loss, "lse": lse, "dlogits": dlogits}
-        kernel.run(logits, OPTIONS[1], **given)
-        near(dlogits, reference[2])
-        near(loss, reference[0])
-    if strided == "padded":
-        around = torch.as_strided(logits, (rows, 8), (528, 1), cols)
-        assert (around == 9).all(), "what lies between the rows was written"
-    assert reading(before) == (8, False)
 
 
 def test_where_it_does_not_fit_is_said(place: str) -> None:
