@@ -14,7 +14,9 @@ from kernels.read import read_triton
 from kernels.read.operation import READ, STRETCH
 from kernels.read.read_triton import ReadTriton
 from kernels.traffic import evaluate
-from tests.kernels.variants import COPIES, DTYPES, READS, name
+from tests.kernels.variants import COPIES, DTYPES, name
+
+READS: tuple[Kernel, ...] = (ReadTriton(), ReadTriton(thread_bytes=256, num_warps=1))
 
 
 @pytest.mark.parametrize("kernel", COPIES, ids=name)

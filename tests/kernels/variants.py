@@ -6,18 +6,12 @@ import os
 
 import torch
 
-from kernels.add.add import Add
-from kernels.add.add_triton import AddTriton
 from kernels.copy.copy import Copy
-from kernels.copy.copy_in_place import CopyInPlace
 from kernels.copy.copy_triton import CopyTriton
 from kernels.device import Device, cuda_device
 from kernels.kernel import Kernel
-from kernels.read.read_triton import ReadTriton
 from kernels.softmax.auto import Auto
-from kernels.softmax.cluster import Cluster
 from kernels.softmax.compiled import Compiled, CompiledSoftmax
-from kernels.softmax.cooperative import Cooperative
 from kernels.softmax.fused import Fused
 from kernels.softmax.fused_multirow import FusedMultirow
 from kernels.softmax.fused_row import FusedRow
@@ -29,29 +23,17 @@ from kernels.softmax.peers import FlagGems, Helion, Liger, Quack
 from kernels.softmax.three_pass import ThreePass
 from kernels.softmax.torch_softmax import TorchSoftmax
 
-LIBRARY: tuple[Kernel, ...] = (Naive(), NaiveScript(), TorchSoftmax())
-TRITON: tuple[Kernel, ...] = (
-    ThreePass(block_size=16),
-    Fused(),
-    FusedRow(),
-    Hybrid(block_size=16),
-    Online(block_size=16),
-    Online(block_size=16, reverse=True, evict="last_first"),
-    FusedMultirow(),
-    Auto(),
-)
 INTERPRETED = os.environ.get("TRITON_INTERPRET", "0") not in ("", "0")
 HERE = Device("cpu", "cpu") if INTERPRETED or not torch.cuda.is_available() else cuda_device(0)
-QUICK = LIBRARY + TRITON  # `compiled` takes seconds a shape and is tried on few
+# `compiled` takes seconds a shape and is tried on few
+QUICK: tuple[Kernel, ...] = (
+    *(Naive(), NaiveScript(), TorchSoftmax()),
+    *(ThreePass(block_size=16), Fused(), FusedRow(), Hybrid(block_size=16), Online(block_size=16)),
+    *(Online(block_size=16, reverse=True, evict="last_first"), FusedMultirow(), Auto()),
+)
 SOFTMAXES = (*QUICK, Compiled(), CompiledSoftmax())
-# of packages that may not be here
-PEERS: tuple[Kernel, ...] = (Liger(), FlagGems(), Quack(), Helion())
-# for one another, which only a card lets them
-WAITING: tuple[Kernel, ...] = (Cluster(), Cooperative())
+PEERS: tuple[Kernel, ...] = (Liger(), FlagGems(), Quack(), Helion())  # that may not be here
 COPIES: tuple[Kernel, ...] = (Copy(), CopyTriton(block_size=16))
-IN_PLACE: tuple[Kernel, ...] = (CopyInPlace(block_size=16),)
-READS: tuple[Kernel, ...] = (ReadTriton(), ReadTriton(thread_bytes=256, num_warps=1))
-ADDS: tuple[Kernel, ...] = (Add(), AddTriton(block_size=16))
 DTYPES = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
 
 
