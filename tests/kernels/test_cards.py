@@ -19,7 +19,7 @@ from kernels.cross_entropy.cluster import CeGradCluster, RowCluster, registers_o
 from kernels.device import Device, largest_cluster
 from kernels.kernel import Kernel
 from kernels.softmax.auto import Auto, choice
-from kernels.softmax.cluster import Cluster, Cut
+from kernels.softmax.cluster import LANES, Cluster, Cut
 from kernels.softmax.cooperative import Cooperative
 from kernels.softmax.tiles import LONGEST
 from kernels.softmax_backward.backward_auto import BackwardAuto, in_vectors_by
@@ -131,6 +131,13 @@ def check(kernel: Kernel, shape: Shape, dtype: torch.dtype, card: Device, place:
         assert plan.warps <= 32, place
         assert plan.shared_bytes <= shared, place
         assert plan.resident(width, card) >= plan.programs, place
+        whole = shape[1] // width * width  # the ends of a row are not part of a chunk
+        assert (plan.chunks - 1) * plan.chunk < max(whole, 1) <= plan.chunks * plan.chunk, place
+        if isinstance(kernel, Cluster):
+            held = (plan.chunks - plan.shared) * width  # elements in registers of a thread
+            assert held * (dtype.itemsize if plan.packed else 4) <= 256, place
+            slots = 8 * (plan.programs * plan.warps + 1)
+            assert plan.shared * plan.warps * LANES * 16 + slots + 1024 <= 227 << 10, place
         if isinstance(kernel, RowCluster):
             gradient = isinstance(kernel, CeGradCluster)
             registers = registers_of(plan, card, gradient, False)
@@ -138,6 +145,8 @@ def check(kernel: Kernel, shape: Shape, dtype: torch.dtype, card: Device, place:
     if isinstance(kernel, Cooperative) and 0 not in shape:
         slices = kernel._slices(shape, True, card)
         assert slices.number <= slices.held, place
+        assert slices.number * slices.width >= shape[1] > (slices.number - 1) * slices.width, place
+        assert slices.width <= slices.block <= 2 * slices.width, place
         assert slices.registers(card) * 32 * slices.warps <= registers_per_sm, place
 
 

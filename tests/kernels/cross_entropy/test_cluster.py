@@ -25,7 +25,7 @@ from kernels.device import Device, cuda_device
 from kernels.kernel import as_tuple
 from kernels.log_softmax.cluster import LogSoftmaxCluster, LogSumExpCluster
 from tests.kernels.conftest import H200
-from tests.kernels.cross_entropy.test_rows import case, z_of
+from tests.kernels.cross_entropy.test_rows import case, wanted
 
 pytest.importorskip("triton")
 
@@ -70,29 +70,6 @@ def logits_of(
     return logits, target
 
 
-def wanted(
-    logits: torch.Tensor,
-    target: torch.Tensor,
-    options: Options,
-    dloss: torch.Tensor | None = None,
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Loss, logsumexp and gradient by autograd of their formulas, in float64."""
-    x = logits.double().requires_grad_()
-    cols, z = x.shape[1], z_of(x, options)
-    lse = z.logsumexp(-1)
-    inside = (target >= 0) & (target < cols)
-    ignored = target == options.ignore_index
-    chosen = z.gather(1, torch.where(inside, target, 0)[:, None]).squeeze(1)
-    loss = (1 - options.label_smoothing) * (lse - chosen) + options.z_loss * lse**2
-    if options.label_smoothing:
-        loss = loss + options.label_smoothing / cols * (lse[:, None] - z).sum(1)
-    over = torch.ones_like(loss) if dloss is None else dloss.double()
-    (gradient,) = torch.autograd.grad((loss * over).sum(), x)
-    loss = torch.where(inside | ignored, loss, math.nan).masked_fill(ignored, 0)
-    gradient = gradient.masked_fill(~inside[:, None], math.nan).masked_fill(ignored[:, None], 0)
-    return loss.detach(), lse.detach().masked_fill(ignored, 0), gradient
-
-
 def numbers(rows: int, place: str) -> torch.Tensor:
     return torch.full((rows,), 7.0, device=place)
 
@@ -124,7 +101,7 @@ def test_loss_and_gradient_are_those_of_float64(
             dlogits = torch.full_like(logits, 7)
             given: dict[str, Any] = {"target": target, "dloss": dloss, "loss": loss, "lse": lse}
             kernel.run(logits, options, **given, dlogits=dlogits)
-            right = wanted(logits, target, options, dloss)
+            right = wanted(logits, target, options, dloss=dloss)
             for found, reference in zip((loss, lse, dlogits), right, strict=True):
                 near(found, reference)
         over = logits.clone()

@@ -7,14 +7,12 @@ from unittest.mock import MagicMock, patch
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
 from kernels.device import Device, resident_programs
 from kernels.softmax import fused
 from kernels.softmax.auto import choice
-from kernels.softmax.cluster import LANES, SHARED_BYTES, cut
-from kernels.softmax.cooperative import Cooperative, slices_of
+from kernels.softmax.cluster import LANES, cut
+from kernels.softmax.cooperative import slices_of
 from kernels.softmax.fused import Fused
 from kernels.softmax.peers import configuration
 from kernels.softmax.tiles import vector
@@ -108,34 +106,6 @@ def test_stages_of_fused_are_as_many_as_rows_fit(h200: Device) -> None:
     assert Fused(num_stages=3)._stages(1024, F32, small) == 3
 
 
-@given(
-    cols=st.integers(1, 1 << 20),
-    rows=st.integers(1, 100_000),
-    itemsize=st.sampled_from([2, 4]),
-    width=st.sampled_from([1, 2, 4, 8]),
-    sms=st.sampled_from([1, 78, 132, 148]),
-)
-def test_a_cluster_covers_the_row_and_fits_on_the_chip(
-    cols: int, rows: int, itemsize: int, width: int, sms: int
-) -> None:
-    width = min(width, 16 // itemsize)
-    plan = cut((rows, cols), itemsize, width, replace(H200, sms=sms))
-    if plan is None:  # rows of whole vectors fit up to four megabytes
-        assert cols * itemsize > 4 << 20 or width * itemsize < 16
-        return
-    whole = cols // width * width  # the ends of a row are not part of a chunk
-    assert whole <= plan.chunks * plan.chunk
-    assert plan.chunks == 1 or (plan.chunks - 1) * plan.chunk < whole
-    assert plan.chunk == plan.programs * plan.warps * LANES * width
-    threads = plan.warps * LANES
-    held = (plan.chunks - plan.shared) * width
-    assert plan.shared < plan.chunks
-    assert held * (itemsize if plan.packed else 4) <= 256  # bytes in registers of a thread
-    assert plan.shared * threads * width * itemsize <= SHARED_BYTES
-    slots = 8 * (plan.programs * plan.warps + 1)
-    assert plan.shared * threads * 16 + slots + 1024 <= 227 << 10
-
-
 @pytest.mark.parametrize(("cols", "itemsize"), [(425_984, 4), (655_360, 2)])
 def test_a_clusters_slots_fit_beside_what_triton_asks_of_the_driver(
     cols: int, itemsize: int
@@ -181,28 +151,3 @@ def test_slices_spread_over_all_sms_as_far_as_there_are_rows(h200: Device) -> No
         found = slices_of(rows, cols, h200, whole=True)
         assert [found.number, found.width, found.warps, found.groups] == plan
         assert found.deferred == (cols <= 1 << 20)
-
-
-@given(
-    whole=st.booleans(),
-    deferred=st.sampled_from([None, True, False]),
-    rows=st.sampled_from([1, 7, 64, 5000]),
-    cols=st.sampled_from([1, 1000, 32000, 131072, 10**6, 264 * 8192, 264 * 8192 + 1, 264 * 16384]),
-)
-def test_slices_that_are_not_refused_are_resident_with_the_registers_they_may_have(
-    whole: bool, deferred: bool | None, rows: int, cols: int
-) -> None:
-    refused = Cooperative(deferred=deferred).unsupported((rows, cols), F32, H200)
-    assert (refused is not None) == (deferred is True and cols > 264 * 8192)
-    if refused and whole:
-        return
-    plan = slices_of(rows, cols, H200, whole, deferred)
-    registers = plan.registers(H200)
-    assert plan.number * plan.width >= cols > (plan.number - 1) * plan.width
-    assert plan.width % 16 == 0
-    assert plan.width <= plan.block <= plan.width * 2
-    held = (2 if plan.deferred else 1) * plan.block // (32 * plan.warps)
-    assert held < registers <= 255
-    resident = resident_programs(registers, plan.warps, 256, H200)
-    assert plan.number * plan.groups <= resident
-    assert -(-rows // plan.groups) * plan.groups - rows < plan.groups <= rows
