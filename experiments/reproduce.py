@@ -18,7 +18,7 @@ from typing import Any
 
 from experiments.child import ROOT
 from experiments.data.files import validated
-from experiments.data.jobs import Config
+from experiments.data.jobs import ABOUT, CONF, Config, read_yaml
 from experiments.data.recordings import RecordedJob, recorded_jobs
 from experiments.data.rows import Row, read_rows, rows_files
 from experiments.errors import Parser, SweepFailed, UserError, command
@@ -117,13 +117,14 @@ def _job(root: Path, one: RecordedJob, rows: Rows, changed: dict[str, Any], pinn
         timing = config["timing"] | newest.environment.get("protocol", {})
         limits = {name: min(timing[name], MOST_SECONDS) for name in timing if "limit" in name}
         config |= {"gpu": config["gpu"] | own, "timing": timing | limits}
+        config["kernel"] = of_today(newest.kernel, config["kernel"])
         found = validated(Config, config).model_dump()
     except (ValueError, TypeError, KeyError) as error:
         where = f"{root}: {one.name}"
         raise UserError(f"{where}: config.json is no job's configuration: {error}") from None
     if timing["warmup"] > MOST_WARMUP:
         raise UserError(f"{root}: timing.warmup is {timing['warmup']}; at most {MOST_WARMUP}")
-    if not re.fullmatch(KERNEL, target := str(found["kernel"].get("_target_"))):
+    if not re.fullmatch(KERNEL, target := str((one.config or {})["kernel"].get("_target_"))):
         raise UserError(f"{root}: kernel._target_ is {target[:100]!r}, no class below kernels")
     shapes = dict.fromkeys((m, n) for _, m, n, _ in rows)
     dtypes = dict.fromkeys(name for name, *_ in rows)
@@ -140,6 +141,18 @@ def _job(root: Path, one: RecordedJob, rows: Rows, changed: dict[str, Any], pinn
         overrides=(),
         skipped=frozenset({(d, *s) for d in dtypes for s in shapes} - {key[:3] for key in rows}),
     )
+
+
+def of_today(name: str, recorded: dict[str, Any]) -> dict[str, Any]:
+    """A recorded kernel's configuration with the class and the tunables that its file has today.
+
+    Where a tunable is gone, its rows cannot come back under their keys, and `difference` says why.
+    """
+    today = read_yaml(CONF / "kernel").get(name.partition("-")[0])  # a twin has a mark
+    if today is None:
+        return recorded
+    tunables = {key: recorded.get(key, value) for key, value in today.items() if key not in ABOUT}
+    return tunables | {"_target_": today["_target_"]}
 
 
 def difference(old: Row, new: Row | None) -> str:

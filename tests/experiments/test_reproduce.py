@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from experiments.data.rows import Row, read_rows, rows_files
-from experiments.reproduce import difference, jobs_of, main
+from experiments.reproduce import difference, jobs_of, main, of_today
 
 
 def rows_below(folder: Path) -> list[Row]:
@@ -115,6 +115,14 @@ def test_what_cannot_be_repeated_is_refused_in_one_line_before_anything_runs(
     error = capsys.readouterr().err
     assert re.fullmatch(rf"error: .*{re.escape(complaint)}.*\n", error), error
     assert rows_files(tmp_path / "again") == []
+
+
+def test_a_recording_is_repeated_without_a_tunable_that_is_gone() -> None:
+    recorded = {"_target_": "kernels.softmax.gone.Online", "block_size": 64, "num_stages": 1}
+    today = of_today("online-a", recorded)
+    assert (today["_target_"], today["block_size"]) == ("kernels.softmax.online.Online", 64)
+    assert "num_stages" not in today
+    assert of_today("a_kernel_that_went", recorded) == recorded
 
 
 def test_neither_the_tracker_nor_an_expression_of_a_recorded_folder_is_used(folder: Path) -> None:
