@@ -71,10 +71,6 @@ def jokes(folder: Path) -> None:
     (folder / "rows.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows))
     declare(folder, idea=JOKE, reads=JOKE, on_chip="9" * 30 + "N", formula="9**9**9", latex=JOKE)
     record_files(folder, counts=[count("naive", reason=JOKE, method="none", tensors=[])])
-    forged = {"files": {"../../../dev/zero": "0" * 16, "report.html": "0" * 16}}
-    (folder / "report").mkdir()
-    (folder / "report" / "report.manifest.json").write_text(json.dumps(forged))
-    (folder / "report" / "report.html").write_text("<script>alert(1)</script>")
 
 
 def failures(folder: Path) -> None:

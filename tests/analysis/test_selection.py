@@ -61,12 +61,6 @@ def test_of_several_rounds_the_middle_row_is_drawn_with_the_widest_interval(
     assert (point["time_low_us"], point["time_high_us"]) == pytest.approx((9.0 * 0.99, 14.0 * 1.01))
 
 
-def test_a_row_of_edited_code_replaces_the_stale_one(tmp_path: Path) -> None:
-    rows = [row("online", n, time_us=50.0, key=f"old{n}") for n in (256, 512)]
-    rows += [row("online", n, time_us=40.0, key=f"new{n}") for n in (256, 512)]
-    assert times(see(tmp_path, rows), "online") == {256: 40.0, 512: 40.0}
-
-
 def test_settings_of_one_kernel_are_lines_of_their_own_named_by_what_differs(
     tmp_path: Path,
 ) -> None:

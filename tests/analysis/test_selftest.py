@@ -17,10 +17,8 @@ from experiments.data.rows import Row
 from tests.analysis.noisy import TIMES_US, TWINS, probe, twins
 from tests.analysis.plausible import row, write
 from tests.analysis.records import counters
-from tests.conftest import ROOT
 
 pytestmark = pytest.mark.usefixtures("inside", "small_pictures")
-PROBE = ROOT / "outputs" / "reference" / "h200_selftest" / "twins" / "probe.jsonl"
 
 
 def pairs(tmp_path: Path, rows: list[Row]) -> pd.DataFrame:

@@ -1,4 +1,8 @@
-"""On every card each kernel has a plan that the card allows, or a sentence why not."""
+"""On every card each kernel has a plan that the card allows, or a sentence why not.
+
+Sources of the limits: CUDA C++ Programming Guide, technical specifications per compute capability
+(registers, shared memory, warps); NVIDIA's datasheets and architecture whitepapers (SMs, L2).
+"""
 
 from __future__ import annotations
 
@@ -15,17 +19,42 @@ from kernels.cross_entropy.cluster import CeGradCluster, RowCluster, registers_o
 from kernels.device import Device, largest_cluster
 from kernels.kernel import Kernel
 from kernels.softmax.auto import Auto, choice
-from kernels.softmax.cluster import Cluster, Cut
+from kernels.softmax.cluster import LANES, Cluster, Cut
 from kernels.softmax.cooperative import Cooperative
 from kernels.softmax.tiles import LONGEST
 from kernels.softmax_backward.backward_auto import BackwardAuto, in_vectors_by
 from kernels.softmax_backward.backward_cluster import BackwardCluster
 from tests.conf import KERNELS
 from tests.conf import kernel as kernel_config
-from tests.kernels.cards import CARDS
 
 DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
 Shape = tuple[int, int]
+# name, capability, SMs, KiB of shared memory of an SM and at most of a block, warps, MiB of L2
+LIMITS = (
+    ("A100", (8, 0), 108, (164, 163), 64, 40),
+    ("L40S", (8, 9), 142, (100, 99), 48, 96),
+    ("RTX 4090", (8, 9), 128, (100, 99), 48, 72),
+    ("RTX 5090", (12, 0), 170, (100, 99), 48, 96),
+    ("H100 SXM", (9, 0), 132, (228, 227), 64, 50),
+    ("H100 PCIe", (9, 0), 114, (228, 227), 64, 50),
+    ("H200", (9, 0), 132, (228, 227), 64, 60),
+    ("B200", (10, 0), 148, (228, 227), 64, 126),
+)
+CARDS = {
+    name: Device(
+        kind="cuda",
+        name=name,
+        capability=capability,
+        sms=sms,
+        warp_size=32,
+        registers_per_sm=65536,
+        shared_bytes_per_sm=shared[0] << 10,
+        shared_bytes_per_block=shared[1] << 10,
+        warps_per_sm=warps,
+        l2_bytes=l2 << 20,
+    )
+    for name, capability, sms, shared, warps, l2 in LIMITS
+}
 
 
 @cache
@@ -73,8 +102,9 @@ def choices(kernel: Kernel, shape: Shape, dtype: torch.dtype, card: Device) -> l
     return [kernel]
 
 
-@pytest.mark.parametrize("card", CARDS, ids=lambda card: card.name.replace(" ", "_"))
-def test_no_launch_asks_for_more_than_the_card_has(card: Device) -> None:
+@pytest.mark.parametrize("named", CARDS)
+def test_no_launch_asks_for_more_than_the_card_has(named: str) -> None:
+    card = CARDS[named]
     asked = refused = 0
     for name, kernel in kernels().items():
         for shape in shapes():
@@ -101,6 +131,13 @@ def check(kernel: Kernel, shape: Shape, dtype: torch.dtype, card: Device, place:
         assert plan.warps <= 32, place
         assert plan.shared_bytes <= shared, place
         assert plan.resident(width, card) >= plan.programs, place
+        whole = shape[1] // width * width  # the ends of a row are not part of a chunk
+        assert (plan.chunks - 1) * plan.chunk < max(whole, 1) <= plan.chunks * plan.chunk, place
+        if isinstance(kernel, Cluster):
+            held = (plan.chunks - plan.shared) * width  # elements in registers of a thread
+            assert held * (dtype.itemsize if plan.packed else 4) <= 256, place
+            slots = 8 * (plan.programs * plan.warps + 1)
+            assert plan.shared * plan.warps * LANES * 16 + slots + 1024 <= 227 << 10, place
         if isinstance(kernel, RowCluster):
             gradient = isinstance(kernel, CeGradCluster)
             registers = registers_of(plan, card, gradient, False)
@@ -108,12 +145,13 @@ def check(kernel: Kernel, shape: Shape, dtype: torch.dtype, card: Device, place:
     if isinstance(kernel, Cooperative) and 0 not in shape:
         slices = kernel._slices(shape, True, card)
         assert slices.number <= slices.held, place
+        assert slices.number * slices.width >= shape[1] > (slices.number - 1) * slices.width, place
+        assert slices.width <= slices.block <= 2 * slices.width, place
         assert slices.registers(card) * 32 * slices.warps <= registers_per_sm, place
 
 
 def test_a_card_of_small_clusters_gets_them_or_a_sentence() -> None:
-    card = next(card for card in CARDS if card.name == "RTX 5090")
-    kernel = BackwardCluster()
+    card, kernel = CARDS["RTX 5090"], BackwardCluster()
     for cols, dtype, programs in ((131072, torch.float32, 8), (196608, torch.bfloat16, 8)):
         plan = kernel.plan((64, cols), dtype, card)
         assert plan is not None

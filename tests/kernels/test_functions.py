@@ -204,47 +204,116 @@ def test_small_temperatures_do_not_overflow_and_answers_are_rounded_once(
 # --- arguments ---
 
 
+X, T = torch.ones(3, 5), torch.tensor([1, 2, 3])
+
+
+def numbers(called: str, device: str, **options: Any) -> Any:
+    """A call with options that are numbers."""
+    x, target = X.to(device), T.to(device)
+    if called == "softmax":
+        return softmax(x, **options)
+    if called == "logprob_entropy":
+        return logprob_entropy(x, target, **options)
+    if called == "cross_entropy":
+        return cross_entropy(x, target, **options)
+    return watched(lambda x: cross_entropy(x, target, **options))(x)
+
+
 @pytest.mark.parametrize(
-    ("temperature", "error"),
-    [(bad, ValueError) for bad in (0, -1.0, math.nan, math.inf, 1e-31, 10**400)]
-    + [(bad, TypeError) for bad in ("1", None, True, torch.tensor(1.0))],
+    ("called", "option"),
+    [
+        *(("softmax", "temperature"), ("logprob_entropy", "temperature")),
+        *(
+            (called, option)
+            for called in ("cross_entropy", "by PyTorch's operations")
+            for option in ("temperature", "softcap", "z_loss")
+        ),
+    ],
 )
-def test_a_temperature_that_is_no_number_in_range_is_refused(
-    device: str, temperature: Any, error: type[Exception]
+def test_an_option_that_is_no_number_in_range_is_refused(
+    device: str, called: str, option: str
 ) -> None:
-    x = torch.ones(2, device=device)
-    softmax(x, temperature=1), softmax(x, temperature=1.0)  # 1 == 1.0 == True, to a cache as well
-    with pytest.raises(error, match=r"^temperature must be a number from 1e-30 to 1e\+30, not"):
-        softmax(x, temperature=temperature)
+    for good in (1, 1.0):  # == True, to a cache as well
+        numbers(called, device, **{option: good})
+    low = (0, -1.0, 1e-31) if option == "temperature" else ()
+    for error, values in (
+        (ValueError, (*low, math.nan, math.inf, -math.inf, 10**400)),
+        (TypeError, ("1", None, True, torch.tensor(1.0))),
+    ):
+        for value in values:
+            with pytest.raises(error, match=f"^{option} must be "):
+                numbers(called, device, **{option: value})
 
 
-X = torch.ones(2, 3)
+PAIRS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = OF_A_DIMENSION | {
+    "cross_entropy": (cross_entropy, F.cross_entropy)
+}
 DIMENSIONS = ({"dim": 2}, {"dim": -3}, {"dim": "a"}, {"dim": 1.5})
-REFUSED: list[tuple[str, Any, dict[str, Any]]] = [
-    *((called, X, options) for called in OF_A_DIMENSION for options in DIMENSIONS),
-    *((called, [1.0, 2.0], {}) for called in OF_A_DIMENSION),
-    ("softmax", torch.ones(2, 3, dtype=torch.int64), {}),
-    ("softmax", X, {"dtype": torch.int32}),
-    ("softmax", torch.tensor(1.0), {"dim": 1}),
-    *(("softmax", X, {"dim": dim}) for dim in (True, 1.0, None, torch.tensor(1.0))),
-    *(("softmax", X, {"dtype": dtype}) for dtype in ("float32", True)),
-    ("log_softmax", torch.ones(2, 3, dtype=torch.complex64), {}),
+WEIGHTS = ({"weight": w} for w in (torch.ones(4), [1.0] * 5, torch.ones(5, requires_grad=True)))
+REFUSED: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
+    *((called, (X,), options) for called in OF_A_DIMENSION for options in DIMENSIONS),
+    *((called, ([1.0, 2.0], -1), {}) for called in OF_A_DIMENSION),
+    ("softmax", (torch.ones(2, 3, dtype=torch.int64), -1), {}),
+    ("softmax", (X, -1), {"dtype": torch.int32}),
+    ("softmax", (torch.tensor(1.0), 1), {}),
+    *(("softmax", (X, dim), {}) for dim in (True, 1.0, None, torch.tensor(1.0))),
+    *(("softmax", (X, -1), {"dtype": dtype}) for dtype in ("float32", True)),
+    ("log_softmax", (torch.ones(2, 3, dtype=torch.complex64), -1), {}),
+    *(("cross_entropy", (X, T), {"label_smoothing": value}) for value in (2, "a")),
+    *(("cross_entropy", (X, T), {"reduction": value}) for value in ("x", None)),
+    *(("cross_entropy", (X, T), {"ignore_index": value}) for value in (1.5, True)),
+    *(("cross_entropy", (X, T), options) for options in WEIGHTS),
+    *(("cross_entropy", (X, target), {}) for target in (T.int(), T[:2], [1, 2, 3])),
+    *(("cross_entropy", (x, T), {}) for x in ([1.0], X.int(), torch.empty(3, 0))),
+    ("cross_entropy", (torch.tensor(1.0), torch.tensor(0)), {}),
 ]
+ERRORS = (IndexError, NotImplementedError, RuntimeError, TypeError, ValueError)
 
 
-@pytest.mark.parametrize(("called", "x", "options"), REFUSED, ids=str)
+@pytest.mark.parametrize(("called", "arguments", "options"), REFUSED)
 def test_what_pytorch_refuses_is_refused_alike(
-    device: str, called: str, x: Any, options: dict[str, Any]
+    device: str, called: str, arguments: tuple[Any, ...], options: dict[str, Any]
 ) -> None:
-    ours, pytorchs = OF_A_DIMENSION[called]
-    x = x.to(device) if isinstance(x, torch.Tensor) else x
-    ours(torch.ones(2, 3, device=device), 1)  # what a cache may keep
+    def there(value: Any) -> Any:
+        return value.to(device) if isinstance(value, torch.Tensor) else value
+
+    ours, pytorchs = PAIRS[called]
+    for ignored in (1, -100):  # what a cache may keep
+        ours(X.to(device), 1) if called in OF_A_DIMENSION else ours(
+            X.to(device), T.to(device), ignore_index=ignored, label_smoothing=1
+        )
+    options = {key: there(value) for key, value in options.items()}
     refused: list[type[BaseException]] = []
     for function in (pytorchs, ours):
-        with pytest.raises((IndexError, NotImplementedError, RuntimeError, TypeError)) as caught:
-            function(x, **({"dim": -1} | options))
+        with pytest.raises(ERRORS) as caught:
+            function(*map(there, arguments), **options)
         refused.append(caught.type)
     assert refused[0] == refused[1]
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments", "options", "error"),
+    [
+        (logprob_entropy, ([1.0], T), {}, TypeError),
+        (logprob_entropy, (X, [1, 2, 3]), {}, TypeError),
+        (logprob_entropy, (X, T[:2]), {}, ValueError),
+        (logprob_entropy, (torch.tensor(1.0), torch.tensor(0)), {}, ValueError),
+        (logprob_entropy, (X, T.int()), {}, RuntimeError),
+        (logprob_entropy, (X.int(), T), {}, RuntimeError),
+        *((cross_entropy, (X, T), {"dtype": dtype}, TypeError) for dtype in (torch.int32, "f4")),
+        (cross_entropy, (X, T), {"dim": 3}, IndexError),
+        (cross_entropy, (X, T), {"dim": "last"}, TypeError),
+    ],
+)
+def test_what_only_ours_take_is_refused(
+    function: Callable[..., Any],
+    arguments: tuple[Any, ...],
+    options: dict[str, Any],
+    error: type[Exception],
+) -> None:
+    with pytest.raises(error) as caught:
+        function(*arguments, **options)
+    assert function is cross_entropy or "\n" not in str(caught.value)
 
 
 # --- who differentiates, traces and watches ---

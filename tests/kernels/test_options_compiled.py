@@ -40,8 +40,30 @@ OPTIONS: dict[str, tuple[Callable[..., Answer], list[Any]]] = {
 }
 
 
-def changed(option: str, device: str, dynamic: bool | None, backend: str) -> None:
-    """Calls a compiled function with each value of an option; compares answer and gradient."""
+def summed(answer: Answer) -> torch.Tensor:
+    """A number that has a gradient of each tensor: of a softmax, one that is not zero."""
+    several = answer if isinstance(answer, tuple) else (answer,)
+    return torch.stack([one.double().square().sum() for one in several]).sum()
+
+
+@pytest.fixture(autouse=True)
+def _recompiles() -> Iterator[None]:
+    """Past its limit a function would silently run uncompiled: then it is an error."""
+    with torch._dynamo.config.patch(recompile_limit=64, fail_on_recompile_limit_hit=True):
+        yield
+
+
+WAYS = [
+    *((None, "eager"), (True, "aot_eager")),
+    *(pytest.param(dynamic, "inductor", marks=pytest.mark.gpu) for dynamic in (None, True)),
+]
+
+
+@pytest.mark.parametrize(("dynamic", "backend"), WAYS)
+@pytest.mark.parametrize("option", OPTIONS)
+def test_an_option_that_changes(
+    option: str, dynamic: bool | None, backend: str, device: str
+) -> None:
     function, values = OPTIONS[option]
     torch.manual_seed(0)
     x = torch.randn(ROWS, COLS, device=device, requires_grad=True)
@@ -56,14 +78,9 @@ def changed(option: str, device: str, dynamic: bool | None, backend: str) -> Non
         torch.testing.assert_close(*gradients)
 
 
-def summed(answer: Answer) -> torch.Tensor:
-    """A number that has a gradient of each tensor: of a softmax, one that is not zero."""
-    several = answer if isinstance(answer, tuple) else (answer,)
-    return torch.stack([one.double().square().sum() for one in several]).sum()
-
-
-def samples(device: str, dynamic: bool | None, backend: str) -> int:
-    """Compares PyTorch's own samples of cross_entropy, compiled by one function; their number.
+@pytest.mark.parametrize("backend", ["eager", pytest.param("inductor", marks=pytest.mark.gpu)])
+def test_pytorchs_samples(device: str, backend: str) -> None:
+    """PyTorch's own samples of cross_entropy, compiled by one function.
 
     What PyTorch's own function, compiled alike, refuses, ours may refuse too: PyTorch 2.11 does so
     for probabilities as targets where the number of weights or the ignored index is symbolic.
@@ -73,7 +90,7 @@ def samples(device: str, dynamic: bool | None, backend: str) -> int:
 
     [info] = [one for one in op_db if one.name == "nn.functional.cross_entropy"]
     torch.compiler.reset()
-    settings = {"fullgraph": True, "dynamic": dynamic, "backend": backend}
+    settings: dict[str, Any] = {"fullgraph": True, "dynamic": True, "backend": backend}
     known: dict[tuple[str, ...], list[Callable[..., torch.Tensor]]] = {}
     count = 0
     for sample in info.sample_inputs(device, torch.float32, requires_grad=True):
@@ -93,33 +110,4 @@ def samples(device: str, dynamic: bool | None, backend: str) -> int:
             continue
         torch.testing.assert_close(found, expected)
         count += 1
-    return count
-
-
-@pytest.fixture(autouse=True)
-def _recompiles() -> Iterator[None]:
-    """Past its limit a function would silently run uncompiled: then it is an error."""
-    with torch._dynamo.config.patch(recompile_limit=64, fail_on_recompile_limit_hit=True):
-        yield
-
-
-@pytest.mark.parametrize("dynamic", [None, True], ids=["static", "dynamic"])
-@pytest.mark.parametrize("option", OPTIONS)
-def test_an_option_that_changes(option: str, dynamic: bool | None, device: str) -> None:
-    changed(option, device, dynamic, "aot_eager" if dynamic else "eager")
-
-
-def test_pytorchs_samples(device: str) -> None:
-    assert samples(device, True, "eager") > 20
-
-
-@pytest.mark.gpu
-@pytest.mark.parametrize("dynamic", [None, True], ids=["static", "dynamic"])
-@pytest.mark.parametrize("option", OPTIONS)
-def test_an_option_that_changes_on_a_card(option: str, dynamic: bool | None) -> None:
-    changed(option, "cuda", dynamic, "inductor")
-
-
-@pytest.mark.gpu
-def test_pytorchs_samples_on_a_card() -> None:
-    assert samples("cuda", True, "inductor") > 15
+    assert count > 15

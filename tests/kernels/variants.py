@@ -5,20 +5,13 @@ from __future__ import annotations
 import os
 
 import torch
-from hypothesis import strategies as st
 
-from kernels.add.add import Add
-from kernels.add.add_triton import AddTriton
 from kernels.copy.copy import Copy
-from kernels.copy.copy_in_place import CopyInPlace
 from kernels.copy.copy_triton import CopyTriton
 from kernels.device import Device, cuda_device
 from kernels.kernel import Kernel
-from kernels.read.read_triton import ReadTriton
 from kernels.softmax.auto import Auto
-from kernels.softmax.cluster import Cluster
 from kernels.softmax.compiled import Compiled, CompiledSoftmax
-from kernels.softmax.cooperative import Cooperative
 from kernels.softmax.fused import Fused
 from kernels.softmax.fused_multirow import FusedMultirow
 from kernels.softmax.fused_row import FusedRow
@@ -30,29 +23,17 @@ from kernels.softmax.peers import FlagGems, Helion, Liger, Quack
 from kernels.softmax.three_pass import ThreePass
 from kernels.softmax.torch_softmax import TorchSoftmax
 
-LIBRARY: tuple[Kernel, ...] = (Naive(), NaiveScript(), TorchSoftmax())
-TRITON: tuple[Kernel, ...] = (
-    ThreePass(block_size=16),
-    Fused(),
-    FusedRow(),
-    Hybrid(block_size=16),
-    Online(block_size=16),
-    Online(block_size=16, reverse=True, evict="last_first"),
-    FusedMultirow(),
-    Auto(),
-)
 INTERPRETED = os.environ.get("TRITON_INTERPRET", "0") not in ("", "0")
 HERE = Device("cpu", "cpu") if INTERPRETED or not torch.cuda.is_available() else cuda_device(0)
-QUICK = LIBRARY + TRITON  # `compiled` takes seconds a shape and is tried on few
+# `compiled` takes seconds a shape and is tried on few
+QUICK: tuple[Kernel, ...] = (
+    *(Naive(), NaiveScript(), TorchSoftmax()),
+    *(ThreePass(block_size=16), Fused(), FusedRow(), Hybrid(block_size=16), Online(block_size=16)),
+    *(Online(block_size=16, reverse=True, evict="last_first"), FusedMultirow(), Auto()),
+)
 SOFTMAXES = (*QUICK, Compiled(), CompiledSoftmax())
-# of packages that may not be here
-PEERS: tuple[Kernel, ...] = (Liger(), FlagGems(), Quack(), Helion())
-# for one another, which only a card lets them
-WAITING: tuple[Kernel, ...] = (Cluster(), Cooperative())
+PEERS: tuple[Kernel, ...] = (Liger(), FlagGems(), Quack(), Helion())  # that may not be here
 COPIES: tuple[Kernel, ...] = (Copy(), CopyTriton(block_size=16))
-IN_PLACE: tuple[Kernel, ...] = (CopyInPlace(block_size=16),)
-READS: tuple[Kernel, ...] = (ReadTriton(), ReadTriton(thread_bytes=256, num_warps=1))
-ADDS: tuple[Kernel, ...] = (Add(), AddTriton(block_size=16))
 DTYPES = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
 
 
@@ -88,7 +69,10 @@ def assert_softmax(kernel: Kernel, x: torch.Tensor) -> None:
     assert not wrong.any(), f"off by {error[wrong].max()} where {reference[wrong][:3]} was due"
 
 
-LAYOUTS = ("contiguous", "padded rows", "transposed", "every other column", "one row repeated")
+LAYOUTS = (
+    *("contiguous", "padded rows", "transposed", "every other column", "one row repeated"),
+    "off a vector",
+)
 
 
 def lay_out(x: torch.Tensor, layout: str) -> torch.Tensor:
@@ -106,6 +90,9 @@ def lay_out(x: torch.Tensor, layout: str) -> torch.Tensor:
         return wide[:, ::2]
     if layout == "one row repeated":
         return x[:1].expand(rows, cols)
+    if layout == "off a vector":
+        storage = torch.full((x.numel() + 1,), torch.nan, dtype=x.dtype, device=x.device)
+        return storage[1:].view(rows, cols).copy_(x)
     return x
 
 
@@ -126,13 +113,3 @@ def extremes() -> torch.Tensor:
     x[8, 20] = torch.nan
     x[9] = 0.0
     return x
-
-
-@st.composite
-def matrices(draw: st.DrawFn, widest: int = 70) -> torch.Tensor:
-    """A matrix on the CPU; a test moves it to its device, which may make it contiguous."""
-    rows, cols = draw(st.integers(0, 12)), draw(st.integers(0, widest))
-    generator = torch.Generator().manual_seed(draw(st.integers(0, 2**16)))
-    scale = draw(st.sampled_from((1.0, 1e-3, 30.0, 1e4)))
-    values = torch.randn(rows, cols, generator=generator, dtype=torch.float64) * scale
-    return values.to(draw(st.sampled_from(DTYPES)))

@@ -18,30 +18,36 @@ from kernels.cross_entropy.cluster import (
     RowCluster,
     has_narrow,
     narrow_cut,
-    reading,
     refused,
 )
-from kernels.cross_entropy.rows import Options, Results
+from kernels.cross_entropy.rows import PLAIN, Options, Results
 from kernels.device import Device, cuda_device
+from kernels.kernel import as_tuple
 from kernels.log_softmax.cluster import LogSoftmaxCluster, LogSumExpCluster
 from tests.kernels.conftest import H200
+from tests.kernels.cross_entropy.test_rows import case, wanted
 
 pytest.importorskip("triton")
 
 CUDA = torch.cuda.is_available()
-BY_DEFAULT = Options()
 OPTIONS = (
-    *(BY_DEFAULT, Options(label_smoothing=0.1, z_loss=1e-2, temperature=0.7)),
+    *(PLAIN, Options(label_smoothing=0.1, z_loss=1e-2, temperature=0.7)),
     *(Options(softcap=5.0, label_smoothing=0.1), Options(softcap=30.0, z_loss=1e-4)),
 )
 # rows, columns, programs, warps: of one lane, one warp, one program, several; odd and not
-CUTS = (
+CUTS: tuple[tuple[int, int, int | None, int | None], ...] = (
     *((3, 4, 1, 1), (4, 33, 1, 1), (5, 1000, 1, 4), (5, 1001, 2, 2), (4, 2048, 2, 4)),
     *((2, 5003, 4, 16), (3, 777, 16, 1), (3, 1, 1, 1)),
 )
-
-
+# Rows of which a program may hold several, and wide ones, cut as they come
+NARROW = ((1, 8), (3, 40), (70, 256), (9, 520), (5, 1000), (7, 2048))
+WIDE = (
+    *((m, n) for n in (3, 256, 781, 4096, 32000, 32776, 50257) for m in (9, 300)),
+    *((m, n) for n in (65536, 128256, 151936, 262144, 261999) for m in (1, 9)),
+)
 cards = pytest.mark.gpu
+every_option = pytest.mark.parametrize("options", OPTIONS, ids=str)
+dtypes = pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 
 
 @pytest.fixture(autouse=True)
@@ -56,37 +62,12 @@ def place(monkeypatch: pytest.MonkeyPatch) -> str:
 def logits_of(
     rows: int, cols: int, dtype: torch.dtype, place: str
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Logits with some −inf, and targets: the first and last column, an ignored and a wrong one."""
-    generator = torch.Generator().manual_seed(cols)
-    logits = (3 * torch.randn(rows, cols, generator=generator)).to(dtype)
-    target = torch.randint(cols, (rows,), generator=generator)
+    """Those of `case` with the first and last column as targets, and some −inf in wide rows."""
+    logits, target = case(rows, cols, dtype, place, seed=cols)
     target[0], target[-1] = 0, cols - 1
-    if rows > 3:
-        target[1:3] = torch.tensor([-100, cols])
     if cols > 1000:
         logits[-1, : cols - 3] = -torch.inf
-    return logits.to(place), target.to(place)
-
-
-def wanted(
-    logits: torch.Tensor, target: torch.Tensor, options: Options, dloss: torch.Tensor
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Loss, logsumexp and gradient by autograd in float64."""
-    x = logits.double().requires_grad_()
-    cols = x.shape[1]
-    z = options.softcap * torch.tanh(x / options.softcap) if options.softcap else x
-    z = z / options.temperature
-    lse = z.logsumexp(-1)
-    inside = (target >= 0) & (target < cols)
-    ignored = target == options.ignore_index
-    chosen = z.gather(1, torch.where(inside, target, 0)[:, None]).squeeze(1)
-    loss = (1 - options.label_smoothing) * (lse - chosen) + options.z_loss * lse**2
-    if options.label_smoothing:
-        loss = loss + options.label_smoothing / cols * (lse[:, None] - z).sum(1)
-    (gradient,) = torch.autograd.grad((loss * dloss.double()).sum(), x)
-    loss = torch.where(inside | ignored, loss, math.nan).masked_fill(ignored, 0)
-    gradient = gradient.masked_fill(~inside[:, None], math.nan).masked_fill(ignored[:, None], 0)
-    return loss.detach(), lse.detach().masked_fill(ignored, 0), gradient
+    return logits, target
 
 
 def numbers(rows: int, place: str) -> torch.Tensor:
@@ -98,47 +79,55 @@ def near(found: torch.Tensor, reference: torch.Tensor) -> None:
     torch.testing.assert_close(found.double(), reference, rtol=rtol, atol=3e-6, equal_nan=True)
 
 
+def same(found: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether the bits are the same; NaN is NaN."""
+    return torch.equal(found.isnan(), other.isnan()) and torch.equal(
+        found.nan_to_num(), other.nan_to_num()
+    )
+
+
 @cards
-@pytest.mark.parametrize("options", OPTIONS, ids=str)
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@every_option
+@dtypes
 def test_loss_and_gradient_are_those_of_float64(
     dtype: torch.dtype, options: Options, place: str
 ) -> None:
-    for rows, cols, programs, warps in CUTS:
+    for rows, cols, programs, warps in (*CUTS, *((m, n, None, None) for m, n in NARROW + WIDE)):
         logits, target = logits_of(rows, cols, dtype, place)
-        kernel = CeGradCluster(programs, warps)
+        kernel, alone = CeGradCluster(programs, warps), CeCluster(programs, warps)
         each, one = torch.linspace(-1, 2, rows, device=place), torch.full((1,), 0.3).to(place)
         for dloss in (each, one) if programs == 2 else (each,):
             loss, lse = numbers(rows, place), numbers(rows, place)
             dlogits = torch.full_like(logits, 7)
             given: dict[str, Any] = {"target": target, "dloss": dloss, "loss": loss, "lse": lse}
             kernel.run(logits, options, **given, dlogits=dlogits)
-            for found, reference in zip(
-                (loss, lse, dlogits), wanted(logits, target, options, dloss), strict=True
-            ):
+            right = wanted(logits, target, options, dloss=dloss)
+            for found, reference in zip((loss, lse, dlogits), right, strict=True):
                 near(found, reference)
         over = logits.clone()
         kernel.run(over, options, **given, dlogits=over)
-        assert torch.equal(over.isnan(), dlogits.isnan())
-        assert torch.equal(over.nan_to_num(), dlogits.nan_to_num()), "in place it is another one"
-        alone = numbers(rows, place)
-        CeCluster(programs, warps).run(logits, options, target=target, loss=alone)
-        if options == BY_DEFAULT:  # with options, the compiler contracts the two kernels apart
-            assert torch.equal(alone.nan_to_num(), loss.nan_to_num()), "without it another one"
-        torch.testing.assert_close(alone, loss, rtol=1e-6, atol=1e-6, equal_nan=True)
+        assert same(over, dlogits), "in place it is another one"
+        found, lse = numbers(rows, place), None if programs else numbers(rows, place)
+        alone.run(logits, options, target=target, loss=found, lse=lse)
+        near(found, right[0])
+        if lse is not None:
+            near(lse, right[1])
+        if programs and options == PLAIN:  # else the compiler contracts the two kernels apart
+            assert same(found, loss), "without a gradient it is another one"
 
 
 @cards
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float16], ids=str)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16], ids=str)
 def test_log_softmax_logsumexp_and_entropy_are_those_of_float64(
     dtype: torch.dtype, place: str
 ) -> None:
-    for (rows, cols, programs, warps), temperature in product(CUTS, (1.0, 0.7)):
+    cuts = (*CUTS, *((rows, cols, None, None) for rows, cols in NARROW))
+    for (rows, cols, programs, warps), temperature in product(cuts, (1.0, 0.7)):
         logits, target = logits_of(rows, cols, dtype, place)
         reference = (logits.double() / temperature).log_softmax(1)
         inside = (target >= 0) & (target < cols)
         chosen = reference.gather(1, torch.where(inside, target, 0)[:, None]).squeeze(1)
-        logprob, entropy, lse = (numbers(rows, place) for _ in range(3))
+        logprob, entropy, lse, alone = (numbers(rows, place) for _ in range(4))
         options = Options(temperature=temperature)
         LogprobEntropyCluster(programs, warps).run(
             *(logits, options), target=target, logprob=logprob, entropy=entropy, lse=lse
@@ -149,38 +138,7 @@ def test_log_softmax_logsumexp_and_entropy_are_those_of_float64(
         y = torch.full_like(logits, 7)
         LogSoftmaxCluster(programs, warps).run(logits, options, y=y)
         near(y, reference)
-        alone = numbers(rows, place)
         LogSumExpCluster(programs, warps).run(logits, options, lse=alone)
-        assert torch.equal(alone, lse)
-
-
-@cards
-@pytest.mark.parametrize("options", OPTIONS, ids=str)
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
-def test_narrow_rows_are_those_of_float64(dtype: torch.dtype, options: Options, place: str) -> None:
-    for rows, cols in ((1, 8), (3, 40), (70, 256), (9, 520), (5, 1000), (7, 2048)):
-        logits, target = logits_of(rows, cols, dtype, place)
-        assert has_narrow(logits)
-        loss, lse, ones = numbers(rows, place), numbers(rows, place), torch.ones(1, device=place)
-        CeCluster().run(logits, options, target=target, loss=loss, lse=lse)
-        right = wanted(logits, target, options, ones)
-        near(loss, right[0])
-        near(lse, right[1])
-        some = numbers(2, place)
-        CeCluster().run(logits[:2], options, target=target[:2], loss=some[:rows])
-        assert torch.equal(some[:rows].nan_to_num(), loss[:2].nan_to_num()), "depends on M"
-        plain = Options(temperature=options.temperature)
-        logprob, entropy, alone = (numbers(rows, place) for _ in range(3))
-        LogprobEntropyCluster().run(
-            *(logits, plain), target=target, logprob=logprob, entropy=entropy, lse=lse
-        )
-        LogSumExpCluster().run(logits, plain, lse=alone)
-        reference = (logits.double() / plain.temperature).log_softmax(1)
-        inside = (target >= 0) & (target < cols)
-        there = reference.gather(1, torch.where(inside, target, 0)[:, None]).squeeze(1)
-        near(logprob, there.masked_fill(~inside, math.nan))
-        near(entropy, -(reference.exp() * reference).nan_to_num(0.0).sum(1))
-        near(alone, (logits.double() / plain.temperature).logsumexp(1))
         assert torch.equal(alone, lse)
 
 
@@ -201,50 +159,31 @@ def test_narrow_rows_are_whole_vectors_and_nothing_as_wide_is_written(place: str
 @pytest.mark.parametrize(
     "kernel", [CeGradCluster(2, 2), CeGradCluster(1, 1), CeGradCluster()], ids=str
 )
-def test_infinities_and_nan_give_what_torch_gives(kernel: CeGradCluster, place: str) -> None:
-    logits = torch.randn(6, 1000, generator=torch.Generator().manual_seed(0))
-    logits[0] = -torch.inf
-    logits[1, 500] = torch.inf
-    logits[2, 999] = torch.nan
-    logits[3, 7] = -torch.inf  # the target's
-    logits[4, :900] = -torch.inf
-    logits[5] = torch.nan  # ignored
-    target = torch.tensor([3, 500, 0, 7, 950, -100])
-    logits, target, ones = logits.to(place), target.to(place), torch.ones(1).to(place)
-    loss, gradient = numbers(6, place), torch.empty_like(logits)
-    kernel.run(logits, target=target, loss=loss, dlogits=gradient)
-    reference, _, slope = wanted(logits, target, BY_DEFAULT, ones)
-    near(loss, reference)
-    near(gradient[:5], slope[:5])
-    CeCluster(kernel.programs, kernel.num_warps).run(logits, target=target, loss=loss)
-    near(loss, reference)
-    LogSumExpCluster(kernel.programs, kernel.num_warps).run(logits, lse=loss)
-    near(loss, logits.double().logsumexp(1))
-    assert torch.equal(gradient[5], torch.zeros(1000, device=place))
-
-
-@cards
-@pytest.mark.parametrize("kernel", [CeGradCluster(2, 2), CeGradCluster(1, 1)], ids=str)
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
-def test_a_capped_infinity_is_a_number_and_nan_stays_nan(
-    kernel: CeGradCluster, dtype: torch.dtype, place: str
+@pytest.mark.parametrize("options", [PLAIN, Options(softcap=5.0)], ids=["plain", "capped"])
+@dtypes
+def test_infinities_and_nan_give_what_torch_gives_and_a_capped_infinity_is_a_number(
+    kernel: CeGradCluster, options: Options, dtype: torch.dtype, place: str
 ) -> None:
-    options = Options(softcap=5.0)
     for cols in (1000, 1001):
-        logits = torch.randn(5, cols, generator=torch.Generator().manual_seed(0)).to(dtype)
+        logits = torch.randn(6, cols, generator=torch.Generator().manual_seed(0)).to(dtype)
         logits[0] = -torch.inf
         logits[1, 500] = torch.inf
-        logits[2, 999], logits[3, 0] = torch.nan, torch.nan
-        logits[4] = torch.nan  # ignored
-        target = torch.tensor([3, 7, 0, 7, -100]).to(place)
+        logits[2, 999] = torch.nan
+        logits[3, 7] = -torch.inf  # the target's
+        logits[4, :900] = -torch.inf
+        logits[5] = torch.nan  # ignored
+        target = torch.tensor([3, 500, 0, 7, 950, -100]).to(place)
         logits = logits.to(place)
-        loss, gradient = numbers(5, place), torch.empty_like(logits)
+        loss, gradient = numbers(6, place), torch.empty_like(logits)
         kernel.run(logits, options, target=target, loss=loss, dlogits=gradient)
-        reference, _, slope = wanted(logits, target, options, torch.ones(1, device=place))
-        near(loss, reference)
-        near(gradient, slope)
+        right = wanted(logits, target, options)
+        near(loss, right[0])
+        near(gradient, right[2])
         CeCluster(kernel.programs, kernel.num_warps).run(logits, options, target=target, loss=loss)
-        near(loss, reference)
+        near(loss, right[0])
+        if options == PLAIN:
+            LogSumExpCluster(kernel.programs, kernel.num_warps).run(logits, lse=loss)
+            near(loss, logits.double().logsumexp(1))
 
 
 @cards
@@ -261,39 +200,6 @@ def test_a_capped_logit_has_an_error_of_a_few_spacings(softcap: float) -> None:
     torch.testing.assert_close(lse.double(), right, rtol=8 * spacing, atol=0)
 
 
-@cards
-@pytest.mark.parametrize("strided", ["padded", "odd", "columns", "repeated", "off"])
-def test_logits_and_gradient_may_be_strided(strided: str, place: str) -> None:
-    rows, cols, dtype = 4, 520, torch.bfloat16
-    plain, target = logits_of(rows, cols, dtype, place)
-
-    def laid_out(x: torch.Tensor) -> torch.Tensor:
-        if strided == "repeated":
-            return x[:1].expand(rows, cols)
-        step, offset = {"padded": (528, 0), "odd": (521, 0), "off": (528, 3)}.get(strided, (0, 0))
-        wide = torch.full((rows, 2 * cols), 9.0, dtype=dtype, device=place)
-        view = wide[:, ::2]
-        if strided != "columns":
-            view = torch.as_strided(wide, (rows, cols), (step, 1), offset)
-        return view.copy_(x)
-
-    logits = laid_out(plain)
-    kernel, loss, lse = CeGradCluster(2, 1), numbers(rows, place), numbers(rows, place)
-    reference = wanted(logits, target, OPTIONS[1], torch.ones(1, device=place))
-    before = logits.clone()
-    for dlogits in (torch.full_like(before, 7), logits):
-        if dlogits is logits and strided == "repeated":
-            break
-        given: dict[str, Any] = {"target": target, "loss": loss, "lse": lse, "dlogits": dlogits}
-        kernel.run(logits, OPTIONS[1], **given)
-        near(dlogits, reference[2])
-        near(loss, reference[0])
-    if strided == "padded":
-        around = torch.as_strided(logits, (rows, 8), (528, 1), cols)
-        assert (around == 9).all(), "what lies between the rows was written"
-    assert reading(before) == (8, False)
-
-
 def test_where_it_does_not_fit_is_said(place: str) -> None:
     device = cuda_device(0) if CUDA else H200
     half = torch.bfloat16
@@ -306,32 +212,13 @@ def test_where_it_does_not_fit_is_said(place: str) -> None:
         cuts = {kernel.plan((rows, 50257), half, 8, device) for rows in (1, 64, 8192)}
         assert len(cuts) == 1, "a row's bits depend on how many rows there are"
         assert "clusters" in str(kernel.unsupported((1, 64), half, Device("cuda", "old")))
+    plan = CeCluster(16, 8).plan((8192, 4096), half, 8, device)
+    assert plan is not None
+    assert (plan.programs, plan.warps) == (16, 8)
     logits = torch.zeros(2, 64, device=place)
     assert refused(logits) is None
     assert "streaming" in str(refused(logits, weight=logits[0]))
     assert "read by 1" in str(refused(logits[:, :1].to(half).expand(2, 600_000)))
-
-
-@pytest.mark.parametrize(
-    ("cols", "dtype", "best"),
-    [
-        *((2048, torch.bfloat16, (1, 4)), (32000, torch.bfloat16, (2, 4))),
-        *((4096, torch.bfloat16, (1, 2)), (4096, torch.float32, (1, 4))),
-        *((50257, torch.bfloat16, (4, 4)), (50304, torch.float16, (4, 4))),
-        *((128256, torch.bfloat16, (8, 4)), (151936, torch.bfloat16, (8, 8))),
-        *((262144, torch.bfloat16, (16, 4)), (128256, torch.float32, (16, 4))),
-    ],
-)
-def test_a_row_is_cut_as_was_fastest_on_an_h200(
-    cols: int, dtype: torch.dtype, best: tuple[int, int]
-) -> None:
-    for kernel in (CeCluster(), CeGradCluster()):
-        plan = kernel.plan((8192, cols), dtype, 16 // dtype.itemsize, H200)
-        assert plan is not None
-        assert (plan.programs, plan.warps) == best
-        asked = CeCluster(16, 8).plan((8192, cols), dtype, 16 // dtype.itemsize, H200)
-        assert asked is not None
-        assert (asked.programs, asked.warps) == (16, 8)
 
 
 def test_auto_takes_the_cluster_where_it_was_the_faster_one() -> None:
@@ -365,46 +252,13 @@ def test_which_kernel_reads_rows_once_follows_from_width_and_dtype(place: str) -
 
 
 @cards
-@pytest.mark.parametrize("options", OPTIONS, ids=str)
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16], ids=str)
-def test_every_width_is_right_on_a_card(dtype: torch.dtype, options: Options) -> None:
-    for cols in (3, 256, 781, 4096, 32000, 32776, 50257, 65536, 128256, 151936, 262144, 261999):
-        for rows in (1, 9) if cols >= 1 << 16 else (9, 300):
-            logits, target = logits_of(rows, cols, dtype, "cuda")
-            loss, lse = numbers(rows, "cuda"), numbers(rows, "cuda")
-            dlogits = torch.empty_like(logits)
-            given = {"target": target, "loss": loss, "lse": lse, "dlogits": dlogits}
-            CeGradCluster().run(logits, options, **given)
-            right = wanted(logits, target, options, torch.ones(1, device="cuda"))
-            for found, reference in zip((loss, lse, dlogits), right, strict=True):
-                near(found, reference)
-
-
-@cards
-def test_the_same_bits_every_time_and_whatever_rows_come_along() -> None:
-    logits, target = logits_of(300, 50257, torch.bfloat16, "cuda")
-    first = CeGradCluster()(logits, target)
-    for _ in range(50):
-        for found, same in zip(CeGradCluster()(logits, target), first, strict=True):
-            assert torch.equal(found.nan_to_num(), same.nan_to_num())
-    some = CeGradCluster()(logits[:7], target[:7])
-    for found, same in zip(some, first, strict=True):
-        assert torch.equal(found.nan_to_num(), same[:7].nan_to_num())
-
-
-@cards
-@pytest.mark.parametrize("kernel", [CeCluster(), CeGradCluster()], ids=str)
-def test_logits_beyond_two_to_the_31_elements(kernel: CeCluster | CeGradCluster) -> None:
-    if torch.cuda.mem_get_info()[0] < 20 << 30:
-        pytest.skip("needs 20 GiB of free device memory")
-    rows, cols = 17000, 128256
-    logits = torch.randn(rows, cols, dtype=torch.bfloat16, device="cuda")
-    target = torch.randint(cols, (rows,), device="cuda")
-    answer = kernel(logits, target)
-    loss, *gradient = answer if isinstance(answer, tuple) else (answer,)
-    boundary = -(-(1 << 31) // cols)
-    for part in (slice(0, 2), slice(boundary - 4, boundary + 4), slice(-2, None)):
-        reference = wanted(logits[part], target[part], BY_DEFAULT, torch.ones(1, device="cuda"))
-        near(loss[part], reference[0])
-        for found in gradient:
-            near(found[part], reference[2])
+@pytest.mark.parametrize("cols", [40, 256, 2048, 50257])
+def test_the_same_bits_every_time_and_whatever_rows_come_along(cols: int) -> None:
+    logits, target = logits_of(300, cols, torch.bfloat16, "cuda")
+    for kernel in (CeGradCluster(), CeCluster()):
+        first = as_tuple(kernel(logits, target))
+        for rows in (*[300] * 50, 7, 2):
+            for found, whole in zip(
+                as_tuple(kernel(logits[:rows], target[:rows])), first, strict=True
+            ):
+                assert same(found, whole[:rows])

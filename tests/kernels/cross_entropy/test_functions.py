@@ -118,21 +118,6 @@ def test_any_call_gets_the_loss_and_gradient_of_float64(
     agrees(x.to(device), target.to(device), **options)
 
 
-@pytest.mark.parametrize("dtype", DTYPES[:3], ids=name)
-@pytest.mark.parametrize("option", ["weight", "label_smoothing", *NOT_PYTORCHS])
-def test_each_option_of_rows_wider_than_a_tile(
-    device: str, option: str, dtype: torch.dtype
-) -> None:
-    reduction = REDUCTIONS[DTYPES.index(dtype)]  # each of each option
-    x = (torch.randn(3, 2051, device=device) * 3).to(dtype)
-    value = torch.rand(2051, device=device) if option == "weight" else 0.3
-    target = torch.tensor([2050, -100, 0], device=device)
-    if dtype is torch.bfloat16:
-        padded = torch.randn(3, 2056, device=device, dtype=dtype)
-        x = padded[:, :2051]
-    agrees(x, target, reduction=reduction, **{option: value})
-
-
 @pytest.mark.parametrize("reduction", REDUCTIONS)
 def test_strided_logits_targets_and_weights(device: str, reduction: str) -> None:
     target = torch.randint(7, (4, 6), device=device)
@@ -174,21 +159,6 @@ def test_classes_may_be_the_last_dimension_and_the_loss_have_a_dtype_of_its_own(
     torch.testing.assert_close(found.double(), wanted, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize(
-    ("options", "error"),
-    [
-        *(({"dtype": dtype}, TypeError) for dtype in (torch.int32, "float32")),
-        *[({"dim": 3}, IndexError), ({"dim": "last"}, TypeError)],
-    ],
-)
-def test_a_dtype_or_dimension_that_there_is_not_is_refused(
-    device: str, options: Options, error: type[Exception]
-) -> None:
-    x, target = torch.randn(2, 3, 4, device=device), torch.zeros(2, 4, device=device).long()
-    with pytest.raises(error):
-        cross_entropy(x, target, **options)
-
-
 @pytest.mark.parametrize("reduction", REDUCTIONS)
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 def test_nothing_that_counts_and_no_rows(device: str, reduction: str, smoothing: float) -> None:
@@ -200,102 +170,25 @@ def test_nothing_that_counts_and_no_rows(device: str, reduction: str, smoothing:
     agrees(x[:0], ignored[:0], **options)
 
 
-def test_infinite_logits_and_a_target_among_them(device: str) -> None:
-    x = torch.randn(3, 6, device=device)
-    x[0, 1], x[1, 2:] = -math.inf, -math.inf
-    target = torch.tensor([1, 0, 5], device=device)
-    for inplace in (False, True):
-        leaf = x.clone().requires_grad_()
-        loss = cross_entropy(leaf * 1, target, reduction="none", inplace=inplace)
-        torch.testing.assert_close(loss, due(x, target, reduction="none").float())
-        assert loss[0] == math.inf
-        (dx,) = torch.autograd.grad(loss.sum(), leaf)
-        p = torch.softmax(x, -1)
-        torch.testing.assert_close(dx, p - F.one_hot(target, 6))
-
-
 @pytest.mark.parametrize("inplace", [False, True])
-def test_a_target_of_no_class_is_nan_in_its_row_alone(device: str, inplace: bool) -> None:
-    x = torch.randn(4, 6, device=device, requires_grad=True)
-    target = torch.tensor([1, 6, -1, 2], device=device)
-    loss = cross_entropy(x * 1, target, reduction="none", inplace=inplace)
-    (dx,) = torch.autograd.grad(loss.sum(), x)
-    for row, bad in enumerate((False, True, True, False)):
-        assert loss[row].isnan() == bad
-        assert dx[row].isnan().all() == dx[row].isnan().any() == torch.tensor(bad)
+def test_an_infinite_target_and_one_of_no_class_spoil_their_own_rows_alone(
+    device: str, inplace: bool
+) -> None:
+    x = torch.randn(5, 6, device=device)
+    x[4, 1] = -math.inf
+    target = torch.tensor([1, 6, -1, 2, 1], device=device)
+    leaf = x.requires_grad_()
+    loss = cross_entropy(leaf * 1, target, reduction="none", inplace=inplace)
+    (dx,) = torch.autograd.grad(loss.sum(), leaf)
+    assert loss.isnan().tolist() == [False, True, True, False, False]
+    assert loss[4] == math.inf
+    assert dx.isnan().all(1).tolist() == dx.isnan().any(1).tolist() == loss.isnan().tolist()
+    for row in (0, 3, 4):
+        p = torch.softmax(x[row].detach(), -1)
+        torch.testing.assert_close(dx[row], p - F.one_hot(target[row], 6))
 
-
-def test_a_rows_results_do_not_depend_on_the_others_and_repeat(device: str) -> None:
-    x = torch.randn(20, 70, device=device, dtype=torch.bfloat16)
-    target = torch.randint(70, (20,), device=device)
-
-    def results(rows: slice) -> tuple[torch.Tensor, torch.Tensor]:
-        leaf = x[rows].clone().requires_grad_()
-        loss = cross_entropy(leaf, target[rows], reduction="none")
-        return loss, torch.autograd.grad(loss.sum(), leaf)[0]
-
-    whole = results(slice(None))
-    for rows in (slice(None), slice(5, 6), slice(7, 15)):
-        for all_rows, some in zip(whole, results(rows), strict=True):
-            assert torch.equal(all_rows[rows], some)
-
-
-# --- arguments ---
 
 X, T = torch.randn(3, 5), torch.tensor([1, 2, 3])
-REFUSED: dict[str, tuple[Any, Any, Options]] = {
-    "smoothing above 1": (X, T, {"label_smoothing": 2}),
-    "smoothing of text": (X, T, {"label_smoothing": "a"}),
-    "reduction": (X, T, {"reduction": "x"}),
-    "no reduction": (X, T, {"reduction": None}),
-    "ignored fraction": (X, T, {"ignore_index": 1.5}),
-    "ignored truth": (X, T, {"ignore_index": True}),
-    "int32 targets": (X, T.int(), {}),
-    "too few targets": (X, T[:2], {}),
-    "too few weights": (X, T, {"weight": torch.ones(4)}),
-    "weights that need a gradient": (X, T, {"weight": torch.ones(5, requires_grad=True)}),
-    "list of weights": (X, T, {"weight": [1.0] * 5}),
-    "list of logits": ([1.0], T, {}),
-    "list of targets": (X, [1, 2, 3], {}),
-    "integer logits": (X.int(), T, {}),
-    "no dimension": (torch.tensor(1.0), torch.tensor(0), {}),
-    "no class": (torch.empty(3, 0), T, {}),
-}
-
-
-@pytest.mark.parametrize("case", REFUSED)
-def test_what_pytorch_refuses_is_refused_alike(device: str, case: str) -> None:
-    def there(value: Any) -> Any:
-        return value.to(device) if isinstance(value, torch.Tensor) else value
-
-    x, target, options = REFUSED[case]
-    options = {key: there(value) for key, value in options.items()}
-    for ignored in (1, -100):  # what a cache may keep
-        cross_entropy(X.to(device), T.to(device), ignore_index=ignored, label_smoothing=1)
-    refused: list[type[BaseException]] = []
-    for function in (F.cross_entropy, cross_entropy):
-        with pytest.raises(
-            (IndexError, NotImplementedError, RuntimeError, TypeError, ValueError)
-        ) as caught:
-            function(there(x), there(target), **options)
-        refused.append(caught.type)
-    assert refused[0] == refused[1]
-
-
-@pytest.mark.parametrize("option", NOT_PYTORCHS)
-@pytest.mark.parametrize(
-    ("value", "error"),
-    [(math.nan, ValueError), (math.inf, ValueError), (-math.inf, ValueError), (10**400, ValueError)]
-    + [(bad, TypeError) for bad in ("1", None, True, torch.tensor(1.0))],
-)
-def test_options_that_are_no_number_in_range_are_refused(
-    device: str, option: str, value: Any, error: type[Exception]
-) -> None:
-    x, target = X.to(device), T.to(device)
-    cross_entropy(x, target, **{option: 1}), cross_entropy(x, target, **{option: 1.0})
-    for call in (cross_entropy, compiled_loss):
-        with pytest.raises(error, match=f"^{option} must be "):
-            call(x, target, **{option: value})
 
 
 def compiled_loss(x: torch.Tensor, target: torch.Tensor, **options: Any) -> torch.Tensor:
@@ -316,19 +209,12 @@ def test_compiled_whole_it_is_one_operator(device: str) -> None:
         seen.extend(str(node.target) for node in graph.graph.nodes)
         return graph
 
-    def f(x: torch.Tensor) -> torch.Tensor:
-        return cross_entropy(x.transpose(1, 2) * 2, target, inplace=True)
-
     torch.compiler.reset()
-    torch.compile(f, backend=backend, fullgraph=True)(x)
+    compiled = torch.compile(cross_entropy, backend=backend, fullgraph=True)
+    compiled(x.transpose(1, 2) * 2, target, inplace=True)
     assert [each for each in seen if "cross_entropy" in each] == [
         "softmax_roofline.cross_entropy.default"
     ]
-    loss = compiled(f)(x)
-    (dx,) = torch.autograd.grad(loss, x)
-    wanted = F.cross_entropy(x.transpose(1, 2) * 2, target)
-    torch.testing.assert_close(loss, wanted)
-    torch.testing.assert_close(dx, torch.autograd.grad(wanted, x)[0])
 
 
 @pytest.mark.parametrize("kind", [torch.bfloat16, torch.float16])
@@ -416,12 +302,14 @@ USES: dict[str, Callable[[torch.Tensor], Any]] = {
 
 
 @guarded
-@pytest.mark.parametrize("reduction", REDUCTIONS)
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float16], ids=name)
-@pytest.mark.parametrize("backwards", [False, True])
+@pytest.mark.parametrize(
+    ("dtype", "reduction"),
+    [(torch.float32, "mean"), (torch.float32, "none"), (torch.float16, "sum")],
+    ids=str,
+)
 @pytest.mark.parametrize("use", USES)
 def test_overwritten_logits_and_all_that_shares_their_memory_are_refused(
-    device: str, use: str, backwards: bool, dtype: torch.dtype, reduction: str
+    device: str, use: str, dtype: torch.dtype, reduction: str
 ) -> None:
     target = torch.randint(6, (4,), device=device)
     leaf = torch.randn(4, 6, device=device, dtype=dtype, requires_grad=True)
@@ -433,9 +321,8 @@ def test_overwritten_logits_and_all_that_shares_their_memory_are_refused(
         y = y.detach() if use == "copied" else y
         with pytest.raises(RuntimeError, match=r"overwritten by cross_entropy\(.*inplace=True\)"):
             USES[use](y)
-    if backwards:  # tanh kept them
-        with pytest.raises(RuntimeError, match=r"overwritten by cross_entropy\(.*inplace=True\)"):
-            loss.sum().backward()
+    with pytest.raises(RuntimeError, match=r"overwritten by cross_entropy\(.*inplace=True\)"):
+        loss.sum().backward()  # tanh kept them
 
 
 @guarded
@@ -575,24 +462,3 @@ def test_log_probability_and_entropy_of_infinite_logits_and_no_class(
     assert dentropy.isfinite().all()
     assert dlogprob[2].isnan().all() == (not watched)
     assert dlogprob[:2].isfinite().all()
-
-
-@pytest.mark.parametrize(
-    ("logits", "target", "options", "error"),
-    [
-        ([1.0], T, {}, TypeError),
-        (X, [1, 2, 3], {}, TypeError),
-        (X, T[:2], {}, ValueError),
-        (torch.tensor(1.0), torch.tensor(0), {}, ValueError),
-        (X, T.int(), {}, RuntimeError),
-        (X.int(), T, {}, RuntimeError),
-        (X, T, {"temperature": 0}, ValueError),
-        (X, T, {"temperature": True}, TypeError),
-    ],
-)
-def test_log_probability_and_entropy_refuse_what_they_do_not_take(
-    logits: Any, target: Any, options: Options, error: type[Exception]
-) -> None:
-    with pytest.raises(error) as caught:
-        logprob_entropy(logits, target, **options)
-    assert "\n" not in str(caught.value)

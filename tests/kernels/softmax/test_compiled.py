@@ -32,11 +32,8 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
 EVERY = pytest.mark.parametrize("variant", [Compiled, CompiledSoftmax])
 
 
-@EVERY
-def test_inductor_gives_the_answer_of_float64(
-    variant: type[Compiled | CompiledSoftmax], device: str
-) -> None:
-    assert_softmax(variant(), lay_out(extremes().to(device, torch.bfloat16), "transposed"))
+def test_inductor_gives_the_answer_of_float64(device: str) -> None:
+    assert_softmax(Compiled(), lay_out(extremes().to(device, torch.bfloat16), "transposed"))
 
 
 @EVERY

@@ -7,7 +7,6 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from experiments.worker.gate import check
 from kernels.copy.copy import Copy
 from kernels.copy.copy_triton import CopyTriton
 from kernels.device import Device, cuda_device
@@ -17,16 +16,11 @@ from kernels.softmax.auto import Auto
 from kernels.softmax.cluster import Cluster
 from kernels.softmax.compiled import Compiled
 from kernels.softmax.cooperative import WORDS, Cooperative, _cooperative
-from kernels.softmax.fused import Fused
 from kernels.softmax.fused_multirow import FusedMultirow
-from kernels.softmax.fused_row import FusedRow
-from kernels.softmax.hybrid import Hybrid
 from kernels.softmax.naive_script import NaiveScript
-from kernels.softmax.online import Online
-from kernels.softmax.operation import SOFTMAX
 from kernels.softmax.peers import FLAG_GEMS_TILE, WIDEST_WHOLE, FlagGems, Quack
-from kernels.softmax.three_pass import ThreePass
 from kernels.softmax.torch_softmax import TorchSoftmax
+from tests.kernels.softmax.test_answers import OURS
 from tests.kernels.variants import LAYOUTS, PEERS, assert_softmax, extremes, lay_out, name
 
 pytestmark = [
@@ -34,18 +28,7 @@ pytestmark = [
     pytest.mark.timeout(240),  # a hang is a failure, not a wait
 ]
 
-LEAN = Online(16384, 32, reverse=True, evict="last_first")
-OURS = (
-    *(ThreePass(), Fused(), FusedRow(), FusedMultirow(), Hybrid(), Online(), LEAN),
-    *(Cluster(), Cooperative(), Auto()),
-)
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
-WIDTHS = (
-    *(1, 3, 256, 760, 781, 1024, 4095, 4096, 12672, 16384, 32000, 32768, 32776, 65536),
-    *(131072, 262144, 400_000, 524_288, 786_432, 1_000_003, 1 << 20, (1 << 20) + 16),
-)
-dtypes = pytest.mark.parametrize("dtype", DTYPES, ids=name)
-ours = pytest.mark.parametrize("kernel", OURS, ids=name)
 every = pytest.mark.parametrize("kernel", [*OURS, *PEERS], ids=name)
 
 
@@ -59,49 +42,9 @@ def randn(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
 
 
 def right(kernel: Kernel, x: torch.Tensor) -> None:
-    """Refused, or right: ours by the bounds of `assert_softmax`, a peer by the gate's."""
-    if kernel.unsupported(tuple(x.shape), x.dtype, cuda_device(0)) is not None:
-        return
-    if kernel not in PEERS:
-        return assert_softmax(kernel, x)
-    y = kernel(x)
-    assert y.is_contiguous()
-    assert check(y, x.contiguous(), SOFTMAX, kernel.backend).reason is None
-    return None
-
-
-@every
-@dtypes
-def test_every_width_is_right_or_refused(kernel: Kernel, dtype: torch.dtype) -> None:
-    for cols in WIDTHS:
-        if isinstance(kernel, Quack) and cols > 1 << 16:
-            continue  # it gives NaN at some of them, as its module says
-        if isinstance(kernel, Fused) and cols > 1 << 14:
-            continue  # its unrolled blocks take ptxas minutes
-        # few rows are spread wider by those that spread them
-        few = (1, 9) if isinstance(kernel, Cluster | Cooperative) else (9,)
-        for rows in few if cols >= 1 << 17 else (*few, 300):
-            right(kernel, randn(rows, cols, dtype=dtype))
-
-
-@every
-@dtypes
-def test_every_layout_is_right(kernel: Kernel, dtype: torch.dtype) -> None:
-    for layout in LAYOUTS:
-        for cols in (1024, 5000):
-            right(kernel, lay_out(randn(50, cols, dtype=dtype), layout))
-    storage = randn(9 * 1024 + 1, dtype=dtype)
-    right(kernel, storage[1:].view(9, 1024))  # rows that start off sixteen bytes
-
-
-@ours
-@dtypes
-def test_infinities_and_nan_give_what_torch_gives(kernel: Kernel, dtype: torch.dtype) -> None:
-    x = extremes().to("cuda", dtype)
-    right(kernel, x)
-    right(kernel, x.repeat_interleave(100, dim=1))  # so that they cross slices
-    for value in (torch.finfo(dtype).min, torch.finfo(dtype).max):
-        right(kernel, torch.full((3, 5000), value, dtype=dtype, device="cuda"))
+    """Refused, or right."""
+    if kernel.unsupported(tuple(x.shape), x.dtype, cuda_device(0)) is None:
+        assert_softmax(kernel, x)
 
 
 @pytest.mark.parametrize(
@@ -211,41 +154,34 @@ def test_the_same_answer_to_the_last_bit_every_time(kernel: Kernel) -> None:
     assert all(torch.equal(call(x), first) for _ in range(50))
 
 
-@pytest.mark.parametrize("kernel", [Cluster(), Cooperative()], ids=name)
-def test_two_streams_at_once_each_get_their_own_answers(kernel: Kernel) -> None:
+@pytest.mark.parametrize(
+    ("kernel", "graphed"),
+    [(Cluster(), False), (Cooperative(), False), (Cooperative(), True)],
+    ids=["cluster", "cooperative", "graphs of cooperative"],
+)
+def test_two_streams_at_once_each_get_their_own_answers(kernel: Kernel, graphed: bool) -> None:
     inputs = [randn(40, 131_072) for _ in range(2)]
     call = kernel.prepare(inputs[0])
+    call(inputs[0])
     # of unlike priority: the one that goes first must not keep the other from completing its grid
     streams = [torch.cuda.Stream(priority=priority) for priority in (0, -1)]
     wanted = [torch.softmax(x, dim=1) for x in inputs]
     right = [torch.zeros((), dtype=torch.int64, device="cuda") for _ in inputs]
+    graphs = [torch.cuda.CUDAGraph() for _ in inputs] if graphed else []
+    answers = []
+    for graph, x in zip(graphs, inputs, strict=False):
+        with torch.cuda.graph(graph):
+            answers.append(call(x))
     torch.cuda.synchronize()
     for _ in range(100):
-        for stream, x, y, count in zip(streams, inputs, wanted, right, strict=True):
+        for place, stream in enumerate(streams):
             with torch.cuda.stream(stream):
-                count += (call(x) - y).abs().amax() < 1e-6
+                if graphed:
+                    graphs[place].replay()
+                y = answers[place] if graphed else call(inputs[place])
+                right[place] += (y - wanted[place]).abs().amax() < 1e-6
     torch.cuda.synchronize()
     assert [count.item() for count in right] == [100, 100]
-
-
-def test_two_graphs_of_one_prepared_call_run_at_once() -> None:
-    inputs = [randn(40, 131_072) for _ in range(2)]
-    call = Cooperative().prepare(inputs[0])
-    call(inputs[0])
-    graphs, answers = [], []
-    for x in inputs:
-        graphs.append(torch.cuda.CUDAGraph())
-        with torch.cuda.graph(graphs[-1]):
-            answers.append(call(x))
-    streams = [torch.cuda.Stream() for _ in inputs]
-    torch.cuda.synchronize()
-    for _ in range(100):
-        for stream, graph in zip(streams, graphs, strict=True):
-            with torch.cuda.stream(stream):
-                graph.replay()
-    torch.cuda.synchronize()
-    for x, y in zip(inputs, answers, strict=True):
-        torch.testing.assert_close(y, torch.softmax(x, dim=1))
 
 
 def test_graphs_of_the_compiler_warm_up_record_and_replay_cooperative() -> None:

@@ -7,42 +7,28 @@ from unittest.mock import MagicMock, patch
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
 from kernels.device import Device, resident_programs
-from kernels.language import next_power_of_two
 from kernels.softmax import fused
 from kernels.softmax.auto import choice
-from kernels.softmax.cluster import LANES, SHARED_BYTES, cut
-from kernels.softmax.cooperative import Cooperative, slices_of
+from kernels.softmax.cluster import LANES, cut
+from kernels.softmax.cooperative import slices_of
 from kernels.softmax.fused import Fused
-from kernels.softmax.fused_multirow import lanes_by_tile, rows_by_shape, warps_by_tile
 from kernels.softmax.peers import configuration
 from kernels.softmax.tiles import vector
 from tests.kernels.conftest import H200
 
 F16, BF16, F32, F64 = torch.float16, torch.bfloat16, torch.float32, torch.float64
-powers = st.integers(0, 12).map(lambda power: 1 << power)
 
 
-@pytest.mark.parametrize(
-    ("shape", "rows", "warps", "loop"),
-    [
-        ((4096, 256), [8], 4, {"reduction_loops": [None]}),
-        ((4096, 300), [4], 4, {"reduction_loops": [None]}),
-        ((3, 8), [4], 4, {"reduction_loops": [None]}),
-        ((1, 32768), [1], 32, {"reduction_loops": [None]}),
-        ((64, 32769), [1], 16, {"reduction_loops": [8192]}),
-        ((64, 1), [64], 4, {}),
-    ],
-    ids=str,
-)
-def test_helions_configuration_fills_a_tile_and_loops_over_wide_rows(
-    shape: tuple[int, int], rows: list[int], warps: int, loop: dict[str, list[int | None]]
-) -> None:
-    chosen = {"block_sizes": rows, "num_warps": warps, "num_stages": 1}
-    assert configuration(*shape) == chosen | loop
+def test_helions_configuration_fills_a_tile_and_loops_over_wide_rows() -> None:
+    whole, loop = {"reduction_loops": [None]}, {"reduction_loops": [8192]}
+    for shape, rows, warps, more in (
+        *(((4096, 256), 8, 4, whole), ((4096, 300), 4, 4, whole), ((3, 8), 4, 4, whole)),
+        *(((1, 32768), 1, 32, whole), ((64, 32769), 1, 16, loop), ((64, 1), 64, 4, {})),
+    ):
+        wanted = {"block_sizes": [rows], "num_warps": warps, "num_stages": 1}
+        assert configuration(*shape) == wanted | more
 
 
 def test_programs_follow_the_scarcest_resource(h200: Device) -> None:
@@ -62,33 +48,18 @@ def test_programs_follow_the_scarcest_resource(h200: Device) -> None:
         resident_programs(32, 4, 0, replace(h200, registers_per_sm=None))
 
 
-def test_the_next_power_of_two_is_the_least_one() -> None:
-    found = [next_power_of_two(n) for n in (0, 1, 2, 3, 4, 5, 8, 9, (1 << 40) - 1)]
-    assert found == [1, 1, 2, 4, 4, 8, 8, 16, 1 << 40]
-
-
-@pytest.mark.parametrize(
-    ("shape", "strides", "start", "dtype", "elements"),
-    [
-        ((2, 1000), (1000, 1), 0, F32, 4),
-        ((2, 1000), (1000, 1), 0, BF16, 8),
-        ((2, 1000), (1002, 1), 0, F32, 2),
-        ((2, 1004), (1004, 1), 0, BF16, 4),
-        ((2, 1023), (1024, 1), 0, F32, 1),
-        ((2, 64), (64, 1), 0, F64, 2),
+def test_vectors_are_the_longest_that_rows_and_strides_are_made_of() -> None:
+    for shape, strides, start, dtype, elements in (
+        *(((2, 1000), (1000, 1), 0, F32, 4), ((2, 1000), (1000, 1), 0, BF16, 8)),
+        *(((2, 1000), (1002, 1), 0, F32, 2), ((2, 1004), (1004, 1), 0, BF16, 4)),
+        *(((2, 1023), (1024, 1), 0, F32, 1), ((2, 64), (64, 1), 0, F64, 2)),
         ((2, 8), (0, 1), 0, F32, 4),
-        ((2, 64), (64, 1), 1, F32, 1),  # vectors begin where rows do
-        ((2, 64), (64, 1), 2, F32, 2),
+        *(((2, 64), (64, 1), start, F32, start) for start in (1, 2)),  # vectors begin as rows do
         ((64, 64), (1, 64), 0, F32, 1),  # no neighbouring columns
         ((1, 64), (63, 1), 0, F32, 4),  # the stride of a single row does not matter
-    ],
-    ids=str,
-)
-def test_vectors_are_the_longest_that_rows_and_strides_are_made_of(
-    shape: tuple[int, int], strides: tuple[int, int], start: int, dtype: torch.dtype, elements: int
-) -> None:
-    x = torch.empty(4200, dtype=dtype).as_strided(shape, strides, start)
-    assert vector(x) == elements
+    ):
+        x = torch.empty(4200, dtype=dtype).as_strided(shape, strides, start)
+        assert vector(x) == elements, (shape, strides, start)
 
 
 def test_auto_chooses_for_an_h200(h200: Device) -> None:
@@ -110,22 +81,17 @@ def test_auto_chooses_for_an_h200(h200: Device) -> None:
         assert type(chosen).__name__ == name
 
 
-@pytest.mark.parametrize(
-    ("rows", "registers", "shared", "programs"),
-    [
+def test_as_many_programs_of_fused_as_the_device_holds_share_out_the_rows(h200: Device) -> None:
+    for rows, registers, shared, programs in (
         (4096, 64, 16416, 132 * 4),  # as many as the registers of all SMs hold
         (300, 64, 16416, 300),  # no more than there are rows
         (4096, 255, 233473, 132),  # nothing fits by the numbers, yet an SM always runs one
-    ],
-)
-def test_as_many_programs_of_fused_as_the_device_holds_share_out_the_rows(
-    h200: Device, rows: int, registers: int, shared: int, programs: int
-) -> None:
-    function = MagicMock()
-    function.warmup().configure_mock(n_regs=registers, **{"metadata.shared": shared})
-    with patch.multiple(fused, _fused=function, device_of=lambda _: h200):
-        Fused()(torch.empty(rows, 9))
-    function.__getitem__.assert_called_once_with((programs,))
+    ):
+        function = MagicMock()
+        function.warmup().configure_mock(n_regs=registers, **{"metadata.shared": shared})
+        with patch.multiple(fused, _fused=function, device_of=lambda _: h200):
+            Fused()(torch.empty(rows, 9))
+        function.__getitem__.assert_called_once_with((programs,))
 
 
 def test_stages_of_fused_are_as_many_as_rows_fit(h200: Device) -> None:
@@ -138,60 +104,6 @@ def test_stages_of_fused_are_as_many_as_rows_fit(h200: Device) -> None:
     small = replace(h200, shared_bytes_per_block=101_376)
     assert Fused()._stages(1024, F32, small) == 2
     assert Fused(num_stages=3)._stages(1024, F32, small) == 3
-
-
-@given(rows=st.integers(1, 1 << 20), block=powers, itemsize=st.sampled_from([2, 4, 8]))
-def test_a_program_of_many_rows_takes_1024_elements_or_2048_of_16_bit(
-    rows: int, block: int, itemsize: int
-) -> None:
-    taken = rows_by_shape(rows, block, itemsize)
-    assert taken & (taken - 1) == 0
-    elements = 2048 if itemsize == 2 and block >= 256 else 1024
-    assert taken * block == max(elements, block) if rows > 128 else taken == 1
-
-
-@given(rows=powers, block=powers, few=st.booleans(), short=st.booleans())
-def test_warps_are_few_and_rows_of_512_are_not_shared_by_them(
-    rows: int, block: int, few: bool, short: bool
-) -> None:
-    warps = warps_by_tile(rows, block, few, short)
-    assert 1 <= warps <= 8
-    assert warps & (warps - 1) == 0
-    assert block > 512 or few or warps <= rows
-    assert not short or rows == 1 or 2 * warps <= rows
-
-
-def test_two_short_rows_share_a_warp_that_has_them() -> None:
-    tiles = ((8, 4, 512), (4, 4, 512), (8, 4, 2048), (1, 4, 4096))  # rows, warps, bytes of a row
-    assert [lanes_by_tile(*tile) for tile in tiles] == [16, 32, 32, 128]
-
-
-@given(
-    cols=st.integers(1, 1 << 20),
-    rows=st.integers(1, 100_000),
-    itemsize=st.sampled_from([2, 4]),
-    width=st.sampled_from([1, 2, 4, 8]),
-    sms=st.sampled_from([1, 78, 132, 148]),
-)
-def test_a_cluster_covers_the_row_and_fits_on_the_chip(
-    cols: int, rows: int, itemsize: int, width: int, sms: int
-) -> None:
-    width = min(width, 16 // itemsize)
-    plan = cut((rows, cols), itemsize, width, replace(H200, sms=sms))
-    if plan is None:  # rows of whole vectors fit up to four megabytes
-        assert cols * itemsize > 4 << 20 or width * itemsize < 16
-        return
-    whole = cols // width * width  # the ends of a row are not part of a chunk
-    assert whole <= plan.chunks * plan.chunk
-    assert plan.chunks == 1 or (plan.chunks - 1) * plan.chunk < whole
-    assert plan.chunk == plan.programs * plan.warps * LANES * width
-    threads = plan.warps * LANES
-    held = (plan.chunks - plan.shared) * width
-    assert plan.shared < plan.chunks
-    assert held * (itemsize if plan.packed else 4) <= 256  # bytes in registers of a thread
-    assert plan.shared * threads * width * itemsize <= SHARED_BYTES
-    slots = 8 * (plan.programs * plan.warps + 1)
-    assert plan.shared * threads * 16 + slots + 1024 <= 227 << 10
 
 
 @pytest.mark.parametrize(("cols", "itemsize"), [(425_984, 4), (655_360, 2)])
@@ -239,28 +151,3 @@ def test_slices_spread_over_all_sms_as_far_as_there_are_rows(h200: Device) -> No
         found = slices_of(rows, cols, h200, whole=True)
         assert [found.number, found.width, found.warps, found.groups] == plan
         assert found.deferred == (cols <= 1 << 20)
-
-
-@given(
-    whole=st.booleans(),
-    deferred=st.sampled_from([None, True, False]),
-    rows=st.sampled_from([1, 7, 64, 5000]),
-    cols=st.sampled_from([1, 1000, 32000, 131072, 10**6, 264 * 8192, 264 * 8192 + 1, 264 * 16384]),
-)
-def test_slices_that_are_not_refused_are_resident_with_the_registers_they_may_have(
-    whole: bool, deferred: bool | None, rows: int, cols: int
-) -> None:
-    refused = Cooperative(deferred=deferred).unsupported((rows, cols), F32, H200)
-    assert (refused is not None) == (deferred is True and cols > 264 * 8192)
-    if refused and whole:
-        return
-    plan = slices_of(rows, cols, H200, whole, deferred)
-    registers = plan.registers(H200)
-    assert plan.number * plan.width >= cols > (plan.number - 1) * plan.width
-    assert plan.width % 16 == 0
-    assert plan.width <= plan.block <= plan.width * 2
-    held = (2 if plan.deferred else 1) * plan.block // (32 * plan.warps)
-    assert held < registers <= 255
-    resident = resident_programs(registers, plan.warps, 256, H200)
-    assert plan.number * plan.groups <= resident
-    assert -(-rows // plan.groups) * plan.groups - rows < plan.groups <= rows

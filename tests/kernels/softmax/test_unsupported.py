@@ -13,8 +13,11 @@ import pytest
 import torch
 
 from kernels.copy.copy_triton import CopyTriton
+from kernels.cross_entropy.peers import CeBackwardQuack, CeGradQuack, CeQuack
 from kernels.device import Device
 from kernels.kernel import Kernel
+from kernels.read.operation import STRETCH
+from kernels.read.read_triton import ReadTriton
 from kernels.softmax.cluster import Cluster
 from kernels.softmax.cooperative import NOT_HERE, Cooperative
 from kernels.softmax.fused import Fused
@@ -30,7 +33,8 @@ from tests.kernels.variants import COPIES, PEERS, SOFTMAXES, name
 
 EVERY = SOFTMAXES + COPIES
 F16, F32, F64 = torch.float16, torch.float32, torch.float64
-CPU = Device(kind="cpu", name="cpu")
+BF16, CPU = torch.bfloat16, Device(kind="cpu", name="cpu")
+CE_QUACK = (CeQuack(), CeGradQuack(), CeBackwardQuack())
 
 
 @pytest.fixture
@@ -80,6 +84,8 @@ CASES: list[Case] = [
     (Cluster(), (4, 1 << 20), F32, {"capability": (12, 0), "name": "a card"}, "fit on a card"),
     (Cluster(16), (4, 4096), F32, {"capability": (12, 0), "name": "a card"}, "a card has up to 8"),
     (Cluster(), (1 << 30, 65536), F32, {}, "2147483647 programs; here it is 16 a row"),
+    (ReadTriton(), (1 << 30, 2 * STRETCH), F32, {}, "counts stretches"),
+    (ReadTriton(), (1 << 31, 1), F16, {}, "stretches"),
     (Liger(), (4, 65536), F64, NO_CLUSTERS, None),
     (Liger(), (4, 65537), F32, {}, "Liger takes rows of at most 65536, not 65537"),
     (Liger(), (4, 64), F32, NO_GPU, None),
@@ -94,6 +100,7 @@ CASES: list[Case] = [
     (Quack(), (4, 64), F32, NO_GPU, "needs a CUDA device"),
     (Helion(), (4, 1 << 20), F16, NO_CLUSTERS, None),
     (Helion(), (4, 64), F32, NO_GPU, "needs a CUDA device"),
+    *((kernel, (8, 50257), BF16, {}, "QuACK takes rows of a multiple of 8") for kernel in CE_QUACK),
     (BackwardQuack(), (4, 458752), F32, {}, None),
     (BackwardQuack(), (4, 524288), F32, {}, "takes 263176 bytes of shared memory in each block of"),
     (BackwardLiger(), (4, 65537), F32, {}, "Liger takes rows of at most 65536, not 65537"),
@@ -125,30 +132,19 @@ def test_a_matrix_of_floats_is_taken_whatever_its_shape_and_nothing_else(
             assert kernel.unsupported(shape, dtype, h200) is None
 
 
-@pytest.mark.parametrize("kernel", EVERY, ids=name)
-def test_triton_without_a_gpu_needs_its_interpreter(
-    monkeypatch: pytest.MonkeyPatch, kernel: Kernel
+def test_what_is_missing_is_one_line_that_says_how_to_get_it(
+    monkeypatch: pytest.MonkeyPatch, h200: Device, installed: None
 ) -> None:
-    monkeypatch.delenv("TRITON_INTERPRET", raising=False)
-    said = kernel.unsupported((2, 3), F32, CPU)
-    assert (said is not None and "CUDA" in said) == (kernel.backend == "triton")
-
-
-@pytest.mark.usefixtures("installed")
-def test_cutlass_that_no_pth_file_put_on_the_path_is_one_line(
-    monkeypatch: pytest.MonkeyPatch, h200: Device
-) -> None:
-    monkeypatch.setattr("kernels.peer.find_spec", lambda module: None)
-    assert "dsl_packages on PYTHONPATH" in (Quack().unsupported((4, 64), F32, h200) or "")
-
-
-@pytest.mark.parametrize("kernel", PEERS, ids=name)
-def test_an_absent_package_is_one_line_that_says_how_to_get_it(
-    monkeypatch: pytest.MonkeyPatch, h200: Device, kernel: Kernel
-) -> None:
+    monkeypatch.delenv("TRITON_INTERPRET")
+    for kernel in EVERY:
+        said = str(kernel.unsupported((2, 3), F32, CPU))
+        assert ("CUDA" in said) == (kernel.backend == "triton")
+    monkeypatch.setattr("kernels.peer.find_spec", lambda module: None)  # by no .pth file
+    assert "dsl_packages on PYTHONPATH" in str(Quack().unsupported((4, 64), F32, h200))
     monkeypatch.setattr("kernels.kernel.distribution", Mock(side_effect=PackageNotFoundError))
-    said = f"needs {kernel.packages[0]} of the extra peers, not installed here; run make peers"
-    assert kernel.unsupported((4, 64), F32, h200) == said
+    for kernel in PEERS:
+        said = f"needs {kernel.packages[0]} of the extra peers, not installed here; run make peers"
+        assert kernel.unsupported((4, 64), F32, h200) == said
 
 
 DESCRIBED = """
@@ -161,6 +157,7 @@ class Watch:
 sys.meta_path.insert(0, Watch())
 import torch
 import kernels.kernel
+from kernels.cross_entropy.peers import CeBackwardQuack, CeGradQuack, CeQuack
 from kernels.device import Device
 from tests.kernels.variants import COPIES, PEERS, SOFTMAXES
 

@@ -7,24 +7,10 @@ from hypothesis import strategies as st
 
 from experiments.worker.gate import check
 from kernels.device import Device, cuda_device
-from kernels.kernel import Kernel
-from kernels.softmax_backward.backward import Backward
 from kernels.softmax_backward.backward_auto import BackwardAuto, in_vectors_by
 from kernels.softmax_backward.backward_cluster import BackwardCluster
-from kernels.softmax_backward.backward_multirow import BackwardMultirow
-from kernels.softmax_backward.backward_torch import BackwardTorch
 from kernels.softmax_backward.operation import SOFTMAX_BACKWARD
 from tests.kernels.variants import DTYPES, name
-
-VARIANTS = (
-    *(Backward(), Backward(block_size=16), BackwardAuto(), BackwardTorch()),
-    *(BackwardMultirow(), BackwardMultirow(rows_per_program=8, num_warps=2)),
-)
-every = pytest.mark.parametrize("kernel", VARIANTS, ids=str)
-
-
-def backend(kernel: Kernel, x: torch.Tensor) -> str:
-    return "interpreter" if kernel.backend == "triton" and not x.is_cuda else kernel.backend
 
 
 @pytest.mark.parametrize("cols", [36, 37], ids=["whole vectors", "others"])
