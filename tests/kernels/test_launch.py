@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import MagicMock, call
 
@@ -57,15 +58,6 @@ class Grouped(Flat):
         self.launch(gridX, gridY, gridZ, stream, function, kernel_metadata, *hooks, args)
 
 
-class Compiled:
-    """Stands for a compiled kernel."""
-
-    function, packed_metadata = 77, (4, 1, 0)
-
-    def __init__(self, launcher: Callable[[], Any] = Flat) -> None:
-        self.run = launcher()
-
-
 def test_a_launch_is_the_ordinary_one_and_is_told_to_who_listens() -> None:
     x, y = torch.ones(3), torch.ones(3)
     function = MagicMock(arg_names=("x", "y", "cols", "BLOCK"))
@@ -81,10 +73,6 @@ def test_a_launch_is_the_ordinary_one_and_is_told_to_who_listens() -> None:
     assert (one.grid, one.arguments[2:]) == ((5, 1, 1), (3, 4))
 
 
-def negated(x: torch.Tensor) -> torch.Tensor:
-    return torch._neg_view(x)
-
-
 @pytest.mark.parametrize(
     "other",
     [
@@ -93,7 +81,7 @@ def negated(x: torch.Tensor) -> torch.Tensor:
         lambda x: x.double(),
         lambda x: x.clone().requires_grad_(),
         lambda x: x.to("meta"),
-        negated,
+        torch._neg_view,
         torch.nn.Parameter,
     ],
 )
@@ -177,10 +165,13 @@ class Launchable:
     arg_names = ("x", "weight", "n", "y", "z", "BLOCK")
 
     def __init__(self, launcher: Any) -> None:
-        self.compiled, self.ordinary = Compiled(launcher), 0
+        self.compiled = SimpleNamespace(
+            run=launcher(), function=77, packed_metadata=(4, 1, 0)
+        )  # as Triton compiles it
+        self.ordinary = 0
 
     def __getitem__(self, grid: tuple[int, ...]) -> Any:
-        def run(*_: Any, **__: Any) -> Compiled:
+        def run(*_: Any, **__: Any) -> SimpleNamespace:
             self.ordinary += 1
             return self.compiled
 
