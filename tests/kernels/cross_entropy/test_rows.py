@@ -241,7 +241,8 @@ def test_a_rows_bits_depend_neither_on_m_nor_on_who_reads_it(
 ) -> None:
     logits, target = case(rows, cols, torch.bfloat16, device)
     alone = separately(logits, target, options)
-    for few in (rows, 1, 3, 64, 700):  # so few that programs share a row, and more
+    # so few that programs share a row, and more
+    for few in (1, 3, 64, 700, rows) if rows > 3 else (1,):
         some = separately(logits[:few], target[:few], options)
         for a, b in zip(alone, some, strict=True):
             assert torch.equal(a[:few].nan_to_num(), b.nan_to_num())
