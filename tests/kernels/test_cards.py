@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 
-from experiments.data.jobs import named_grids
+from experiments.data.jobs import CONF, GridConfig, named_grids, read_yaml
 from experiments.worker.describe import build_kernel
 from kernels.cross_entropy.auto import Chooses, chosen
 from kernels.cross_entropy.cluster import CeGradCluster, RowCluster, registers_of
@@ -66,10 +66,12 @@ def kernels() -> dict[str, Kernel]:
 @cache
 def shapes() -> list[Shape]:
     """The shapes of every grid; where it has many widths, powers of two and both ends."""
+    drawn = read_yaml(CONF / "grid")["held_out"] | {"seed": 1}
+    held_out = GridConfig.model_validate({k: drawn[k] for k in drawn if k != "defaults"})
+    listed = [(m, n) for points in named_grids().values() for m, n, _ in points]
     every: dict[int, set[int]] = {}
-    for points in named_grids().values():
-        for m, n, _ in points:
-            every.setdefault(m, set()).add(n)
+    for m, n in [*listed, *held_out.expand()]:
+        every.setdefault(m, set()).add(n)
     kept = {
         (m, n)
         for m, widths in every.items()
