@@ -252,5 +252,5 @@ def _cells(line: dict[str, Any]) -> list[str]:
     return [
         f"{line['rows']}×{line['cols']}", line["dtype"], line["kernel"], time_us,
         interval(line, "share", 100, "%"), interval(line, "over_torch"),
-        f"{interval(line, 'over_best')} {line['best_other']}", line["verdict"],
+        f"{interval(line, 'over_best')} {line['best_other']}".strip(), line["verdict"],
     ]  # fmt: skip
