@@ -92,11 +92,7 @@ def launch(words: Sequence[str]) -> None:
     first = jobs.composed(asked[0])
     name = first.hydra.runtime.choices["hydra/launcher"]
     if name not in LAUNCHERS:
-        raise UserError(
-            f"hydra/launcher={name} would run jobs one by one or beside each other, and a ratio "
-            "compares neighbours in time; hydra.launcher.cards=all spreads a sweep over cards, "
-            "hydra/launcher=slurm over nodes"
-        )
+        raise UserError(f"hydra/launcher={name} {jobs.NO_LAUNCHER}")
     options: Any = OmegaConf.to_container(first.hydra.launcher, resolve=True)
     found = chain([jobs.job_from(first, asked[0])], map(jobs.compose, asked[1:]))
     module, _, function = str(options.pop("_target_")).rpartition(".")

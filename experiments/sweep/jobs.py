@@ -49,6 +49,10 @@ OF_HYDRA = (
     "is not for this program; of Hydra's own, hydra/launcher, hydra.launcher.* and "
     "hydra.searchpath may be set, and out= names the folder that takes the rows"
 )
+NO_LAUNCHER = (
+    "would run jobs one by one or beside each other, and a ratio compares neighbours in time; "
+    "hydra.launcher.cards=all spreads a sweep over cards, hydra/launcher=slurm over nodes"
+)
 # What Hydra and OmegaConf append for their own developers; --verbose shows all of it.
 NOISE = r"[,.] (?:Config search path: |Set the environment variable: |full_key: |See https://hydra)"
 OUTSIDE = "outside"  # the configuration of a function of any file
@@ -390,6 +394,8 @@ def reason_of(error: Exception) -> str:
     )
     if absent:
         group, name, names = absent.groups()
+        if group == "hydra/launcher":
+            return f"{group}={name} {NO_LAUNCHER}"
         near = get_close_matches(name, names.split(", "))
         hint = f" did you mean {' or '.join(near)}?" if near else ""
         return f"{group}={name} names no file of conf/{group}/;{hint} --help lists them"

@@ -42,6 +42,7 @@ WRONG = {
     "~name": "name is missing; each job has one",
     "name=" + "[" * 500 + "]" * 500: "RecursionError",
     "hydra/launcher=basic": "would run jobs one by one or",
+    "hydra/launcher=joblib": "hydra.launcher.cards=all spreads a sweep over cards",
     "hydra/launcher=sweep,slurm": "a sweep has one hydra/launcher",
     "kernel=../kernel/copy": "names no file of conf/kernel/",
     "gpu=h200": "gpu=h200: this machine has no CUDA driver; gpu=cpu measures its CPU",
