@@ -80,7 +80,7 @@ def arguments(command: argparse.ArgumentParser) -> None:
 
 
 def share(text: str) -> float:
-    """A share above 0 and below 1, such as 2% or 0.02; a ValueError says that it is none."""
+    """A share above 0 and below 1, such as 2% or 0.02; other texts raise ValueError."""
     value = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
     if not 0 < value < 1:
         raise ValueError(text)

@@ -132,7 +132,7 @@ def _files(top: Path, found: Findings) -> Iterator[Path]:
 
 def _read(top: Path, path: Path, found: Findings) -> None:
     """Reads a file by its schema, line by line where it has lines."""
-    begun, told, whole = len(found.problems), set[str](), path.suffix == ".json"
+    begun, reported, whole = len(found.problems), set[str](), path.suffix == ".json"
     try:
         for number, line, torn in [(0, b"", False)] if whole else read_lines(top / path):
             where = str(path) if whole else f"{path}:{number}"
@@ -149,10 +149,10 @@ def _read(top: Path, path: Path, found: Findings) -> None:
                 found.problem(where, str(error), remedy)
                 continue
             # a private text is named once for all the rows of a file that share it
-            faults = {f"{at} holds {kind}" for at, kind in private_texts(value)} - told
+            faults = {f"{at} holds {kind}" for at, kind in private_texts(value)} - reported
             for fault in sorted(faults):
                 found.problem(where, fault, "blank that text; it changes no measurement")
-            told |= faults
+            reported |= faults
     except RowsError as error:
         fault = str(error).removeprefix(str(top / path)).lstrip(": ")
         found.problem(path, fault, "copy the file again from where it was measured")

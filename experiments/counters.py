@@ -9,8 +9,8 @@ ncu runs the whole command once for each of its passes (application replay) and 
 launch finds in L2 what the launches before it in the same call left there, as in a program. The
 worker empties L2 before the call. Replaying each kernel by itself would restore the memory that it
 writes, and with it change the caches. All passes have to launch the same kernels, or ncu makes no
-table: `VARIABLES` has compilers keep the choice of the first, and a kernel of which there is none
-all the same has to be left out of ``kernel=``.
+table: `VARIABLES` has compilers keep the choice that they make in the first. A kernel whose passes
+differ all the same has to be left out of ``kernel=``.
 """
 
 from __future__ import annotations

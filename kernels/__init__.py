@@ -4,7 +4,7 @@ Installed, this folder is the package ``softmax_roofline``, whose functions are 
 
     from softmax_roofline import cross_entropy, softmax
 
-``softmax_roofline.softmax`` is then that function, likewise for other operations; the folder of
+``softmax_roofline.softmax`` is then that function, and so for other operations; the folder of
 the same name is still imported from, ``from softmax_roofline.softmax.online import Online``. In its
 checkout the folder is `kernels`, of which the harness imports one variant at a time.
 """

@@ -216,7 +216,7 @@ class Card:
             rows = self._rows(kernel, where)
             time = rows["time_us"]
             low, high = (rows[end].fillna(time) for end in ("time_low_us", "time_high_us"))
-            # a time outside its own interval is none
+            # a time outside its own interval does not count
             good = timed(rows) & low.gt(0) & (low <= time) & (time <= high)
             rows = rows[good & (doubtful | ~rows["above_roof"])]
             found.append(rows.rename_axis("label").reset_index().rename(columns=beside.NAMED))

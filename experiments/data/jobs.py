@@ -67,7 +67,7 @@ class GridConfig(Written):
         source: What they reproduce.
         dtypes: Those that the source used.
         rows: Sizes of M: one, a list, or ``{first, last, step}`` with both ends.
-        cols: Sizes of N likewise.
+        cols: Sizes of N, in the same forms.
         labels: What each width of a list of ``cols`` is, in its order: whose vocabulary, say.
         shapes: Further pairs [M, N].
         elements: Instead of ``rows``, sizes of the matrix: a width has as many rows as fit one.

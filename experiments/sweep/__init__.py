@@ -1,4 +1,4 @@
-"""The parent's side of a sweep: configuration, jobs, points, schedule, rows, summary.
+"""The parent's side of a sweep: jobs, plan, workers and cards, rows, summary.
 
 ``from experiments import sweep`` gives this package once it is imported; it is called as
 `api.sweep`.

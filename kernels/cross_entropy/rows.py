@@ -103,7 +103,7 @@ class Results:
         entropy: −Σ p·log p; with ``logprob``, and not with ``loss``.
         lse: logsumexp(z). If there is a loss, it is 0 for an ignored row.
         dlogits: (M, N), the gradient of the loss, in the dtype of the logits; may be the logits.
-        y: (M, N), the log-softmax; likewise, and not with ``dlogits``.
+        y: (M, N), the log-softmax, under the same conditions, and not with ``dlogits``.
     """
 
     loss: torch.Tensor | None = None
