@@ -17,7 +17,8 @@ from typing import Annotated, Any, ClassVar
 import torch
 from typing_extensions import override
 
-from .kernel import Kernel, NotCompiled, one_of
+from .device import Device
+from .kernel import Kernel, NotCompiled, Shape, one_of
 from .traffic import N, Traffic
 
 MODES = ("default", "max-autotune-no-cudagraphs")
@@ -53,6 +54,13 @@ class CompiledFormula(Kernel):
         return compile_once(
             type(self).formula, self.mode, *inputs, constants=self.constants(*inputs)
         )
+
+    @override
+    def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
+        if device.kind == "cpu" and " " in torch.__file__:
+            # its call of g++ quotes no path
+            return "Inductor compiles C++ only where the path of PyTorch has no space"
+        return super().unsupported(shape, dtype, device)
 
     def constants(self, *inputs: torch.Tensor) -> tuple[Any, ...]:
         """The formula's arguments after the inputs."""

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from kernels.compiled import MODES
+from kernels.device import Device
 from kernels.kernel import NotCompiled
 from kernels.softmax.compiled import Compiled, CompiledSoftmax
 from kernels.softmax.naive_script import NaiveScript
@@ -33,7 +34,17 @@ EVERY = pytest.mark.parametrize("variant", [Compiled, CompiledSoftmax])
 
 
 def test_inductor_gives_the_answer_of_float64(device: str) -> None:
+    reason = Compiled().unsupported((4, 8), torch.bfloat16, Device(kind=device, name="this"))
+    if reason is not None:
+        pytest.skip(reason)
     assert_softmax(Compiled(), lay_out(extremes().to(device, torch.bfloat16), "transposed"))
+
+
+def test_a_path_with_a_space_is_said_to_be_pytorchs_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    for path, refused in (("/a b/torch/__init__.py", True), ("/ab/torch/__init__.py", False)):
+        monkeypatch.setattr(torch, "__file__", path)
+        reason = Compiled().unsupported((4, 8), torch.float32, Device(kind="cpu", name="a CPU"))
+        assert (reason is not None) == refused
 
 
 @EVERY
