@@ -58,7 +58,8 @@ def executable(folder: Path, body: str) -> None:
     """An ncu that runs this; ``log`` and ``command`` are those it is given."""
     path = folder / "ncu"
     path.write_text(
-        f"#!{sys.executable}\n"
+        # the shell reads two lines, for no path with a space may stand after #!
+        f"#!/bin/sh\n'''exec' '{sys.executable}' \"$0\" \"$@\"\n' '''\n"
         "import sys, subprocess\n"
         "from pathlib import Path\n"
         "if '--version' in sys.argv:\n"

@@ -17,8 +17,8 @@ from experiments import environment
 from tests.conftest import ROOT
 
 NOTING = """#!/bin/sh
-[ "$1" = -m ] && [ "$2" = experiments.environment ] && exec {python} "$@"
-{python} - "$@" <<'END'
+[ "$1" = -m ] && [ "$2" = experiments.environment ] && exec "{python}" "$@"
+"{python}" - "$@" <<'END'
 import json, sys
 open({notes!r}, "a").write(json.dumps(sys.argv[1:]) + "\\n")
 END
