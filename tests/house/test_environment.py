@@ -64,7 +64,7 @@ def test_a_wheelhouse_is_pinned_and_holds_what_is_asked_for() -> None:
 )
 def test_bash_completes_the_command(typed: str, offered: set[str], tmp_path: Path) -> None:
     (tmp_path / "with a space").mkdir()
-    run = f'#!/bin/sh\nexec {sys.executable} "$@"\n'
+    run = f'#!/bin/sh\nexec "{sys.executable}" "$@"\n'
     python = script(tmp_path / "with a space" / "python", run)
     write_command(python)
     (tmp_path / NAME).symlink_to(python.with_name(NAME))  # Hydra's function wants no space

@@ -137,7 +137,7 @@ def test_an_old_python_gets_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_system_python_says_what_it_lacks(tmp_path: Path) -> None:
-    bare = script(tmp_path / "python", f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
+    bare = script(tmp_path / "python", f'#!/bin/sh\nexec "{sys.executable}" -S "$@"\n')
     done = make(".system", "VENV=system", f"PYTHON={bare}", f"WHEELHOUSE={tmp_path}")
     assert done.returncode != 0
     assert "lacks torch, hydra" in done.stderr
