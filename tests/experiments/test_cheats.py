@@ -66,7 +66,8 @@ def _restored(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def test_a_cheat_has_no_time(function: str) -> None:
     how = {"file": str(FILE), "function": function, "operation": "softmax"}
     target = "experiments.worker.outside.Function"
-    outcome = measured("host", target=target, rows=24, cols=40, **how)
+    # of so many rows the two that by_corner looks at seldom change
+    outcome = measured("host", target=target, rows=240, cols=40, **how)
     expected = "incorrect" if function in CAUGHT else "implausible"
     assert outcome["status"] == expected, outcome.get("reason")
     assert re.search((CAUGHT | CHANGED)[function], outcome["reason"]), outcome["reason"]
