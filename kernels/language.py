@@ -7,7 +7,7 @@ A variant's module can then still be imported: it is described like any other an
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_type_hints
 
 try:
     import triton
@@ -36,6 +36,14 @@ def jit(function: Callable[..., Any]) -> Any:
 def gluon_jit(function: Callable[..., Any]) -> Any:
     """`gluon.jit`; it has no interpreter."""
     return function if gluon is None else gluon.jit(function)
+
+
+def aggregate(kind: type[Any]) -> Any:
+    """A class of values that device code passes around as one, as in Gluon's own examples."""
+    if gl is None:
+        return kind
+    kind.__annotations__ = get_type_hints(kind, {"gl": gl})
+    return tl.core._aggregate(kind)
 
 
 def constexpr_function(function: Callable[..., Any]) -> Any:

@@ -23,11 +23,11 @@ import sympy
 import torch
 from typing_extensions import override
 
+from ..cluster.cut import Cut, reading
 from ..device import Device, device_of
 from ..kernel import Kernel, Shape
-from ..softmax.cluster import Cut
-from ..softmax.tiles import LONGEST
 from ..traffic import M, N, Traffic
+from ..vectors import LONGEST
 from . import cluster, rows
 from .cluster import (
     FEWEST_WARPS,
@@ -36,7 +36,6 @@ from .cluster import (
     LogprobEntropyCluster,
     RowCluster,
     has_narrow,
-    reading,
 )
 from .online import CeGradOnline, CeOnline, LogprobEntropyOnline
 from .operation import CROSS_ENTROPY, CROSS_ENTROPY_GRAD, LOGPROB_ENTROPY

@@ -23,40 +23,38 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Annotated, Any
+from typing import Any, NamedTuple
 
 import sympy
 import torch
 from typing_extensions import override
 
-from ..device import REGISTER_STEP, Device, device_of
-from ..kernel import Shape, power_of_two
-from ..language import constant, gl, gluon_jit, next_power_of_two, tl
-from ..launch import beyond_l2, launch, load_hint, store_hint
-from ..softmax.cluster import (
-    LANES,
-    LOG2E,
-    Cut,
-    by_lane,
-    clusters_missing,
-    cut,
+from ..cluster.cut import Cut, OnCluster, cut, reading
+from ..cluster.ptx import LANES
+from ..cluster.row import (
+    Row,
     distinct,
     ends_of,
-    exchange,
-    exchange_further,
     in_registers,
-    load_chunks,
-    not_launched,
-    open_slots,
+    largest,
+    normalizer_and_sum,
+    normalizer_of,
     row_at,
-    row_of,
+    row_number,
+    slots_of,
+    summed_up,
 )
-from ..softmax.tiles import LONGEST, vector
+from ..device import REGISTER_STEP, Device, device_of
+from ..kernel import Shape
+from ..language import aggregate, constant, constexpr_function, gl, gluon_jit, next_power_of_two, tl
+from ..launch import beyond_l2, launch, load_hint, store_hint
 from ..traffic import M, N, Traffic
+from ..vectors import LONGEST
 from . import rows as streaming
 from .operation import CROSS_ENTROPY, CROSS_ENTROPY_GRAD, LOGPROB_ENTROPY
 from .rows import NARROW, PLAIN, Options, Results, RowVariant
 
+LOG2E = constant(1.4426950408889634)
 LN2 = constant(0.6931471805599453)
 MANY = 4096  # the cut assumes so many rows, so that a row's bits do not depend on their number
 FEWEST_WARPS, AT_ONCE = 4, 3  # warps per row; programs that an SM should hold
@@ -86,27 +84,12 @@ UNPACK = constant("shl.b32 $0, $2, 16; and.b32 $1, $2, 0xffff0000;")  # one inst
 
 
 @dataclass(frozen=True)
-class RowCluster(RowVariant):
-    """The common part of these variants: one cluster per row.
-
-    Attributes:
-        programs: Programs per cluster, up to 16; None decides by N and dtype, not by M.
-        num_warps: Warps per program; None decides by the same rule.
-    """
+class RowCluster(OnCluster, RowVariant):
+    """The common part of these variants: one cluster per row, cut by N and dtype, not by M."""
 
     on_chip = N
 
-    programs: Annotated[int | None, power_of_two(1, 16)] = None
-    num_warps: Annotated[int | None, power_of_two(1, 16)] = None
-
     @override
-    def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
-        reason = super().unsupported(shape, dtype, device) or clusters_missing(device)
-        if reason is not None or 0 in shape:
-            return reason
-        plan = self.plan(shape, dtype, LONGEST // dtype.itemsize, device)
-        return not_launched(plan, shape, device, "registers", self.programs)
-
     def plan(self, shape: Shape, dtype: torch.dtype, width: int, device: Device) -> Cut | None:
         """The cut of a row read by vectors of ``width``; None if it does not fit."""
         return plan_of(shape[1], dtype.itemsize, width, device, self.programs, self.num_warps)
@@ -172,6 +155,22 @@ class RowCluster(RowVariant):
         gradient, further = dlogits is not None, entropy is not None
         if not several and (gradient or (y is None and beyond_l2(x))):
             registers = registers_of(plan, device_of(x), gradient, further, capped)
+        how = How(
+            chunks=plan.chunks,
+            vector=width,
+            lanes=lanes,
+            several=several,
+            even=not ends and cols == plan.chunks * plan.chunk,
+            ends=ends,
+            packed=plan.packed,
+            loss=loss is not None,
+            logarithm=y is not None,
+            capped=capped,
+            smoothed=options.label_smoothing != 0,
+            each=dloss is not None and dloss.numel() > 1,
+            loads=load_hint(x),
+            stores=store_hint(x),
+        )
         launch(
             _rows,
             (-(-rows // at_once),),
@@ -181,22 +180,7 @@ class RowCluster(RowVariant):
                 *(options.ignore_index, unit_of_logits / options.temperature, 1 / unit_of_logits),
                 *(options.label_smoothing, options.label_smoothing / cols, options.z_loss),
             ),
-            {
-                "CHUNKS": plan.chunks,
-                "VECTOR": width,
-                "LANES": lanes,
-                "SEVERAL": several,
-                "EVEN": not ends and cols == plan.chunks * plan.chunk,
-                "ENDS": ends,
-                "PACKED": plan.packed,
-                "LOSS": loss is not None,
-                "LOGARITHM": y is not None,
-                "CAPPED": capped,
-                "SMOOTHED": options.label_smoothing != 0,
-                "EACH": dloss is not None and dloss.numel() > 1,
-                "LOADS": load_hint(x),
-                "STORES": store_hint(x),
-            },
+            {"HOW": how},
             num_warps=plan.warps,
             num_ctas=plan.programs,
             maxnreg=registers,
@@ -339,27 +323,103 @@ def refused(
     return reason
 
 
-def reading(x: torch.Tensor, written: torch.Tensor | None = None) -> tuple[int, bool]:
-    """Elements of a vector by which the middle of each row is read and ``written``.
-
-    Args:
-        x: Shape (M, N), M and N at least 1.
-        written: A matrix of the same shape and dtype, or None.
-
-    Returns:
-        The elements, and whether rows are unaligned with such vectors.
-    """
-    matrices = (x,) if written is None else (x, written)
-    longest, (rows, cols) = LONGEST // x.element_size(), x.shape
-    whole = min(map(vector, matrices))
-    alike = rows == 1 or all((m.stride(0) - x.stride(0)) % longest == 0 for m in matrices)
-    begins = all(m.stride(1) == 1 and m.data_ptr() % LONGEST == 0 for m in matrices)
-    if cols >= 2 * longest and alike and begins:
-        return longest, whole < longest
-    return whole, False
-
-
 # Device code in Gluon.
+
+
+class How(NamedTuple):
+    """What a launch computes, and how it reads and writes; constants of the compiled kernel.
+
+    Attributes:
+        chunks: Chunks of a row.
+        vector: Elements of a vector.
+        lanes: Lanes of a row's slice: fewer than 32 where a warp holds several rows.
+        several: Whether a warp holds a row, or several, that need no other warp.
+        even: Whether the last chunk is full.
+        ends: Whether rows are unaligned.
+        packed: Whether 16-bit elements stay packed in registers.
+        loss: Whether there is a loss.
+        logarithm: Whether the matrix written is the log-softmax; else the gradient.
+        capped: Whether logits are capped.
+        smoothed: Whether labels are smoothed.
+        each: Whether each row has an upstream gradient of its own.
+        loads: The eviction hint of loads.
+        stores: The eviction hint of stores.
+    """
+
+    chunks: int
+    vector: int
+    lanes: int
+    several: bool
+    even: bool
+    ends: bool
+    packed: bool
+    loss: bool
+    logarithm: bool
+    capped: bool
+    smoothed: bool
+    each: bool
+    loads: str
+    stores: str
+
+
+@aggregate
+class Numbers:
+    """The options of the loss: 1 / temperature in units of the cap, 1 / cap, and the others.
+
+    ``rate`` is ``inverse``·log₂e; ``share`` is the smoothing of one class.
+    """
+
+    inverse: gl.tensor
+    inverse_cap: gl.tensor
+    smoothing: gl.tensor
+    share: gl.tensor
+    z_loss: gl.tensor
+    rate: gl.tensor
+
+    @constexpr_function
+    def __init__(self, inverse, inverse_cap, smoothing, share, z_loss, rate):  # type: ignore[no-untyped-def]
+        self.inverse, self.inverse_cap, self.rate = inverse, inverse_cap, rate
+        self.smoothing, self.share, self.z_loss = smoothing, share, z_loss
+
+
+@aggregate
+class Target:
+    """A row's target: its column (0 where it is out of range), and whether this lane holds it.
+
+    ``valid`` says whether it is in range, ``counts`` whether the row is not ignored.
+    """
+
+    column: gl.tensor
+    own: gl.tensor
+    logit: gl.tensor
+    valid: gl.tensor
+    counts: gl.tensor
+
+    @constexpr_function
+    def __init__(self, column, own, logit, valid, counts):  # type: ignore[no-untyped-def]
+        self.column, self.own, self.logit = column, own, logit
+        self.valid, self.counts = valid, counts
+
+
+@aggregate
+class Statistics:
+    """Of a slice: its maximum, and the shift of its exponentials. Of the row: the rest.
+
+    ``quotient`` is 1 / Σ exp(z − max z), ``logarithm`` the logarithm of that sum, and ``further``
+    the sum of the entropy or of smoothing. Maxima are of z, the shift is of the logits read.
+    """
+
+    maximum: gl.tensor
+    shift: gl.tensor
+    quotient: gl.tensor
+    row_maximum: gl.tensor
+    logarithm: gl.tensor
+    further: gl.tensor
+
+    @constexpr_function
+    def __init__(self, maximum, shift, quotient, row_maximum, logarithm, further):  # type: ignore[no-untyped-def]
+        self.maximum, self.shift, self.quotient = maximum, shift, quotient
+        self.row_maximum, self.logarithm, self.further = row_maximum, logarithm, further
 
 
 @gluon_jit
@@ -392,9 +452,7 @@ def _capped(value, inverse_cap, CAPPED: gl.constexpr, PACKED: gl.constexpr = Fal
 
 
 @gluon_jit
-def _gradient(  # type: ignore[no-untyped-def]
-    exponential, logit, scale, offset, CAPPED: gl.constexpr, SMOOTHED: gl.constexpr
-):
+def _gradient(exponential, logit, scale, offset, CAPPED: gl.constexpr, SMOOTHED: gl.constexpr):  # type: ignore[no-untyped-def]
     value = exponential * scale
     if SMOOTHED:
         value = value - offset
@@ -409,6 +467,142 @@ def _by_row(value, single: gl.constexpr, SEVERAL: gl.constexpr):  # type: ignore
     if SEVERAL:
         value = gl.convert_layout(value, gl.SliceLayout(1, single))[:, None]
     return value
+
+
+@gluon_jit
+def _by_lane(value, single: gl.constexpr):  # type: ignore[no-untyped-def]
+    """A slice's value for each of its lanes."""
+    return gl.convert_layout(value, gl.SliceLayout(1, single))[:, None]
+
+
+@gluon_jit
+def _lane_of(column, row, ahead, single: gl.constexpr, SLICES: gl.constexpr, HOW: gl.constexpr):  # type: ignore[no-untyped-def]
+    """Whether a lane holds a column of its row; ``ahead`` elements are before the first vector."""
+    WIDTH: gl.constexpr = HOW.lanes * HOW.vector
+    if HOW.ends:
+        inner, whole = column - ahead, row.vectors * HOW.vector
+        outside = (inner < 0) | (inner >= whole)
+        its_slice = gl.where(outside, 0, inner % row.CHUNK // WIDTH)
+        behind = gl.where(inner >= whole, 16 + inner - whole, inner % WIDTH // HOW.vector)
+        its_lane = gl.where(inner < 0, column, behind)
+    else:
+        its_slice, its_lane = column % row.CHUNK // WIDTH, column % WIDTH // HOW.vector
+    own = gl.arange(0, HOW.lanes, gl.SliceLayout(0, single))[None, :] == its_lane
+    if not HOW.several:
+        own = (gl.arange(0, SLICES, gl.SliceLayout(1, single)) == its_slice)[:, None] & own
+    return own
+
+
+@gluon_jit
+def _highest(values, row, HOW: gl.constexpr):  # type: ignore[no-untyped-def]
+    """The greatest of each lane's logits, tile for tile, and zeros for its sum.
+
+    Where logits are capped, which loses NaN, the zeros are NaN instead where a logit was.
+    """
+    highest = values[0].to(gl.float32)
+    for i in gl.static_range(1, row.CHUNKS):
+        value = values[i].to(gl.float32)
+        highest = gl.maximum(highest, value, KEEP_NAN if HOW.capped else DROP_NAN)
+    zeros = gl.full(highest.shape, 0.0, gl.float32, highest.type.layout)
+    if HOW.capped:
+        zeros = gl.where(highest == highest, 0.0, float("nan"))
+    return highest, zeros
+
+
+@gluon_jit
+def _exponentials(  # type: ignore[no-untyped-def]
+    values, total, shift, row, numbers, ENTROPY: gl.constexpr, KEPT: gl.constexpr, HOW: gl.constexpr
+):
+    """Sums of each lane over its chunks: exp(z − shift), and the further sum.
+
+    Returns:
+        Both sums, and what is KEPT of each chunk: exponentials, or capped logits.
+    """
+    kept = ()  # type: tuple[gl.tensor, ...]
+    further = gl.full(total.shape, 0.0, gl.float32, total.type.layout)
+    for i in gl.static_range(row.CHUNKS):
+        value = _capped(values[i], numbers.inverse_cap, HOW.capped, HOW.packed)
+        power = (value - shift[:, None]) * numbers.rate
+        exponential = gl.exp2(power)
+        if (HOW.capped or HOW.smoothed) and not HOW.even and i + 1 == row.CHUNKS:
+            exponential = gl.where(row.inside(i), exponential, 0.0)
+            value = gl.where(row.inside(i), value, 0.0)
+        total = total + exponential
+        if ENTROPY:
+            further = further + exponential * gl.maximum(power, NOTHING)
+        if HOW.smoothed:
+            further = further + value
+        if KEPT:
+            kept += (value if HOW.capped else exponential,)
+    return total, further, kept
+
+
+@gluon_jit
+def _store_gradient(  # type: ignore[no-untyped-def]
+    y, stride, values, kept, row, target, upstream, numbers, of, HOW: gl.constexpr
+):
+    """Writes the row's gradient as if it had no target, at the first vector ``y``.
+
+    Returns:
+        Its scale and offset for each lane, and the factor of a target's own part.
+    """
+    STORES: gl.constexpr = HOW.stores
+    factor = gl.cast(numbers.inverse, gl.float32)
+    if HOW.capped:
+        factor = factor * numbers.inverse_cap
+    if upstream is not None:
+        factor = factor * upstream
+    factor = gl.where(target.valid, factor, float("nan"))
+    scale = of.quotient * gl.exp2((of.maximum - of.row_maximum) * LOG2E)
+    scale = scale * (factor * (1.0 + 2.0 * numbers.z_loss * (of.row_maximum + of.logarithm)))
+    if HOW.capped:  # where all exponentials are numbers, zeros need no selection of elements
+        scale, factor = gl.where(target.counts, scale, 0.0), gl.where(target.counts, factor, 0.0)
+    offset = factor * numbers.share
+    for i in gl.static_range(row.CHUNKS):
+        if not HOW.packed and not HOW.capped:
+            value, exponential = 0.0, kept[i]
+        elif HOW.capped:
+            value = (
+                kept[i] if not HOW.packed else _capped(values[i], numbers.inverse_cap, True, True)
+            )
+            exponential = gl.exp2(value * numbers.rate - (of.shift * numbers.rate)[:, None])
+        else:
+            value = _capped(values[i], numbers.inverse_cap, False, True)
+            exponential = gl.exp2((value - of.shift[:, None]) * numbers.rate)
+        value = _gradient(exponential, value, scale[:, None], offset, HOW.capped, HOW.smoothed)
+        if not HOW.capped:
+            value = gl.where(target.counts, value, 0.0)
+        row.store(y, stride, i, value, STORES)
+    return scale, offset, factor
+
+
+@gluon_jit
+def _store_results(  # type: ignore[no-untyped-def]
+    loss, entropy, lse, there, target, numbers, of, single: gl.constexpr, HOW: gl.constexpr
+):
+    """Writes the results with one value per row at ``there``, by the lane of its target."""
+    zeros = gl.zeros(there.shape, gl.float32, single)
+    row_maximum, logarithm = _by_lane(of.row_maximum, single), _by_lane(of.logarithm, single)
+    row_lse = row_maximum + logarithm
+    if lse is not None:
+        value = row_lse + zeros
+        if HOW.loss:
+            value = gl.where(target.counts, value, 0.0)
+        gl.store(lse + there, value, mask=target.own)
+    if HOW.loss:
+        value = (row_maximum - target.logit * numbers.inverse) + logarithm
+        if HOW.smoothed:
+            further = numbers.share * numbers.inverse * _by_lane(of.further, single)
+            value = value * (1.0 - numbers.smoothing) + (numbers.smoothing * row_lse - further)
+        value = value + numbers.z_loss * row_lse * row_lse
+        value = gl.where(target.valid, value, float("nan"))
+        gl.store(loss + there, gl.where(target.counts, value, 0.0), mask=target.own)
+    if entropy is not None:
+        value = (target.logit * numbers.inverse - row_maximum) - logarithm
+        value = gl.where(target.valid, value, float("nan"))
+        gl.store(loss + there, value, mask=target.own)
+        value = logarithm - _by_lane(of.further, single) * _by_lane(of.quotient, single) * LN2
+        gl.store(entropy + there, value + zeros, mask=target.own)
 
 
 @gluon_jit
@@ -432,109 +626,81 @@ def _rows(  # type: ignore[no-untyped-def]
     smoothing,
     share,
     z_loss,
-    CHUNKS: gl.constexpr,
-    VECTOR: gl.constexpr,
-    LANES: gl.constexpr,
-    SEVERAL: gl.constexpr,
-    EVEN: gl.constexpr,
-    ENDS: gl.constexpr,
-    PACKED: gl.constexpr,
-    LOSS: gl.constexpr,
-    LOGARITHM: gl.constexpr,
-    CAPPED: gl.constexpr,
-    SMOOTHED: gl.constexpr,
-    EACH: gl.constexpr,
-    LOADS: gl.constexpr,
-    STORES: gl.constexpr,
+    HOW: gl.constexpr,
 ):
-    WARPS: gl.constexpr = gl.num_warps()
-    PROGRAMS: gl.constexpr = gl.num_ctas()
-    SLICES: gl.constexpr = PROGRAMS * WARPS * (32 // LANES)
-    ALONE: gl.constexpr = SEVERAL or SLICES == 1  # a slice is a row
+    VECTOR: gl.constexpr = HOW.vector
+    LANES: gl.constexpr = HOW.lanes
+    LOADS: gl.constexpr = HOW.loads
+    STORES: gl.constexpr = HOW.stores
+    ENDS: gl.constexpr = HOW.ends
+    SLICES: gl.constexpr = gl.num_ctas() * gl.num_warps() * (32 // LANES)
+    ALONE: gl.constexpr = HOW.several or SLICES == 1  # a slice is a row
     WIDTH: gl.constexpr = LANES * VECTOR
     CHUNK: gl.constexpr = WIDTH if ALONE else SLICES * WIDTH
-    layout: gl.constexpr = in_registers(VECTOR, WARPS, PROGRAMS, LANES)
-    single: gl.constexpr = in_registers(1, WARPS, PROGRAMS, LANES)  # a lane's one element
+    layout: gl.constexpr = in_registers(VECTOR, gl.num_warps(), gl.num_ctas(), LANES)
+    single: gl.constexpr = in_registers(1, gl.num_warps(), gl.num_ctas(), LANES)
     ENTROPY: gl.constexpr = entropy is not None
-    GRADIENT: gl.constexpr = y is not None and not LOGARITHM
-    FURTHER: gl.constexpr = ENTROPY or SMOOTHED
+    GRADIENT: gl.constexpr = y is not None and not HOW.logarithm
+    FURTHER: gl.constexpr = ENTROPY or HOW.smoothed
     # exponentials, or capped logits, take the registers of the logits
-    KEPT: gl.constexpr = GRADIENT and not PACKED
+    KEPT: gl.constexpr = GRADIENT and not HOW.packed
 
     if not ALONE:
-        slots = gl.inline_asm_elementwise(
-            open_slots(PROGRAMS, WARPS, 2 if FURTHER else 1),
-            "=r",
-            [],
-            gl.int32,
-            is_pure=False,
-            pack=1,
-        )
-    row = gl.inline_asm_elementwise(row_of(PROGRAMS), "=r", [], gl.int32, is_pure=True, pack=1)
+        slots = slots_of(2 if FURTHER else 1)
+    number = row_number()
     slice_ = gl.arange(0, SLICES, gl.SliceLayout(1, layout))
     within = gl.arange(0, WIDTH, gl.SliceLayout(0, layout))
     columns = (slice_[:, None] * (0 if ALONE else WIDTH) + within[None, :]).to(gl.int64)
-    if SEVERAL:  # the last row again where there are no more
-        row = gl.minimum(row * SLICES + slice_, rows - 1)
-    row = row.to(gl.int64)
-    first, source = row_at(x, row, row_vectors, VECTOR, ENDS)
-    if SEVERAL:
+    if HOW.several:  # the last row again where there are no more
+        number = gl.minimum(number * SLICES + slice_, rows - 1)
+    number = number.to(gl.int64)
+    first, source = row_at(x, number, row_vectors, VECTOR, ENDS)
+    if HOW.several:
         source = source[:, None]
     vectors = gl.cast(vectors, gl.int32)
     cols = vectors
+    ahead = None
     if ENDS:
-        end, at_end, vectors, ahead = ends_of(row, row_vectors, vectors, VECTOR, single)
+        end, at_end, vectors, ahead = ends_of(number, row_vectors, vectors, VECTOR, single)
     else:
         cols = vectors * VECTOR
+    row = Row(columns, vectors, HOW.chunks, CHUNK, VECTOR, HOW.even)
 
+    upstream = None
     if target is not None:
-        wanted = gl.load(target + row)
+        wanted = gl.load(target + number)
     if dloss is not None:
-        upstream = gl.load(dloss + row if EACH else dloss)
-    values = load_chunks(
-        *(source, columns, vectors, col_stride, 0, CHUNKS, CHUNK, VECTOR, EVEN, LOADS)
-    )
+        upstream = gl.load(dloss + number if HOW.each else dloss)
+    values = row.load(source, col_stride, 0, float("-inf"), LOADS)
+    value_at_end = None
     if ENDS:
-        value_at_end = gl.load(first + end, mask=at_end, other=float("-inf"))
+        value_at_end = gl.load(first + end, mask=at_end, other=float("-inf")).to(gl.float32)
 
     # The lane that reads and writes the target's column, or the first where there is no target
-    chosen = gl.cast(0, gl.int32)
-    first, row = _by_row(first, single, SEVERAL), _by_row(row, single, SEVERAL)
+    column = gl.cast(0, gl.int32)
+    first, number = _by_row(first, single, HOW.several), _by_row(number, single, HOW.several)
+    valid = column == 0
+    counts = valid
     if target is not None:
-        at_slice, wanted = wanted, _by_row(wanted, single, SEVERAL)
+        at_slice, wanted = wanted, _by_row(wanted, single, HOW.several)
         valid = (wanted >= 0) & (wanted < cols)
-        chosen = gl.where(valid, wanted, 0).to(gl.int32)
-    if LOSS:
+        column = gl.where(valid, wanted, 0).to(gl.int32)
+    if HOW.loss:
         counts = wanted != ignored
-    if ENDS:
-        inner, whole = chosen - ahead, vectors * VECTOR
-        outside = (inner < 0) | (inner >= whole)
-        its_slice = gl.where(outside, 0, inner % CHUNK // WIDTH)
-        behind = gl.where(inner >= whole, 16 + inner - whole, inner % WIDTH // VECTOR)
-        its_lane = gl.where(inner < 0, chosen, behind)
-    else:
-        its_slice, its_lane = chosen % CHUNK // WIDTH, chosen % WIDTH // VECTOR
-    own = gl.arange(0, LANES, gl.SliceLayout(0, single))[None, :] == its_lane
-    if not SEVERAL:
-        own = (gl.arange(0, SLICES, gl.SliceLayout(1, single)) == its_slice)[:, None] & own
+    own = _lane_of(column, row, ahead, single, SLICES, HOW)
     zeros = gl.zeros([SLICES, LANES], gl.int64, single)
+    logit = zeros
     if target is not None:
-        logit = gl.load(first + (zeros + chosen) * col_stride, mask=own, other=0.0)
-        logit = _capped(logit, inverse_cap, CAPPED)
+        logit = gl.load(first + (zeros + column) * col_stride, mask=own, other=0.0)
+        logit = _capped(logit, inverse_cap, HOW.capped)
+    at = Target(column, own, logit, valid, counts)
+    numbers = Numbers(inverse, inverse_cap, smoothing, share, z_loss, inverse * LOG2E)
 
-    highest = values[0].to(gl.float32)
-    for i in gl.static_range(1, CHUNKS):
-        highest = gl.maximum(highest, values[i].to(gl.float32), KEEP_NAN if CAPPED else DROP_NAN)
-    total = gl.full([SLICES, WIDTH], 0.0, gl.float32, layout)
-    if CAPPED:  # passes NaN on, because the cap loses it
-        total = gl.where(highest == highest, 0.0, float("nan"))
-    if ENDS:
-        highest = by_lane(highest, VECTOR, single, gl.max)
-        highest = gl.maximum(highest, value_at_end.to(gl.float32))
-        maximum = gl.convert_layout(gl.max(highest, axis=1), gl.SliceLayout(1, layout))
-    else:
-        maximum = gl.max(highest, axis=1)
-    maximum = _capped(maximum, inverse_cap, CAPPED)  # the cap is monotonic
+    highest, total = _highest(values, row, HOW)
+    exponential_at_end = None
+    further_at_end = None
+    maximum = largest(highest, value_at_end, VECTOR)
+    maximum = _capped(maximum, inverse_cap, HOW.capped)  # the cap is monotonic
     if target is None and y is None:  # logsumexp of +∞ is +∞; a loss would be NaN
         maximum = gl.minimum(maximum, LARGEST)
     # −inf − −inf would be NaN where only this slice is all −inf
@@ -543,154 +709,62 @@ def _rows(  # type: ignore[no-untyped-def]
         # Forces the target's load before the exponentials. The value changes only for ignored rows,
         # whose result nobody reads. Without it the compiler loads the target and its logit last.
         shift = gl.where(at_slice == ignored, gl.minimum(shift, LARGEST), shift)
-
-    rate = inverse * LOG2E
-    kept = ()  # type: tuple[gl.tensor, ...]
-    further = gl.full([SLICES, WIDTH], 0.0, gl.float32, layout)
-    for i in gl.static_range(CHUNKS):
-        value = _capped(values[i], inverse_cap, CAPPED, PACKED)
-        power = (value - shift[:, None]) * rate
-        exponential = gl.exp2(power)
-        if (CAPPED or SMOOTHED) and not EVEN and i + 1 == CHUNKS:
-            inside = (columns + i * CHUNK) // VECTOR < vectors
-            exponential = gl.where(inside, exponential, 0.0)
-            value = gl.where(inside, value, 0.0)
-        total = total + exponential
-        if ENTROPY:
-            further = further + exponential * gl.maximum(power, NOTHING)
-        if SMOOTHED:
-            further = further + value
-        if KEPT:
-            kept += (value if CAPPED else exponential,)
-    # passes NaN on, because Triton's maximum ignores it
+    total, further, kept = _exponentials(values, total, shift, row, numbers, ENTROPY, KEPT, HOW)
     if ENDS:
-        shift_at_end = gl.convert_layout(shift, gl.SliceLayout(1, single))[:, None]
-        if CAPPED:
+        shift_at_end = _by_lane(shift, single)
+        if HOW.capped:
             lost = value_at_end != value_at_end
-            value_at_end = _capped(value_at_end, inverse_cap, CAPPED)
+            value_at_end = _capped(value_at_end, inverse_cap, True)
             value_at_end = gl.where(lost, float("nan"), value_at_end)
-        power = (value_at_end - shift_at_end) * rate
+        power = (value_at_end - shift_at_end) * numbers.rate
         exponential_at_end = gl.where(at_end, gl.exp2(power), 0.0)
-        total = by_lane(total, VECTOR, single, gl.sum) + exponential_at_end
-        summed = gl.convert_layout(gl.sum(total, axis=1), gl.SliceLayout(1, layout))
-    else:
-        summed = gl.sum(total, axis=1)
-    if FURTHER and ENDS:
-        further = by_lane(further, VECTOR, single, gl.sum)
         if ENTROPY:
-            further = further + exponential_at_end * gl.maximum(power, NOTHING)
-        if SMOOTHED:
-            further = further + gl.where(at_end, value_at_end, 0.0)
-        further = gl.convert_layout(gl.sum(further, axis=1), gl.SliceLayout(1, layout))
-    elif FURTHER:
-        further = gl.sum(further, axis=1)
+            further_at_end = exponential_at_end * gl.maximum(power, NOTHING)
+        if HOW.smoothed:
+            further_at_end = gl.where(at_end, value_at_end, 0.0)
+    # passes NaN on, because Triton's maximum ignores it
+    summed = summed_up(total, exponential_at_end, VECTOR)
+    if FURTHER:
+        further = summed_up(further, further_at_end, VECTOR)
 
     maximum, scaled = maximum * inverse, shift * inverse
     if ALONE:
         quotient, row_maximum = 1.0 / summed, scaled
     elif FURTHER:
-        quotient, row_maximum, further = gl.inline_asm_elementwise(
-            exchange_further(PROGRAMS, WARPS, ENTROPY, True),
-            "=f,=f,=f,f,f,f,r",
-            [maximum, summed, further, slots],
-            (gl.float32, gl.float32, gl.float32),
-            is_pure=False,
-            pack=1,
+        WEIGHTED: gl.constexpr = "weighted" if ENTROPY else "added"
+        quotient, row_maximum, further = normalizer_and_sum(
+            maximum, summed, further, slots, WEIGHTED
         )
     else:
-        quotient, row_maximum = gl.inline_asm_elementwise(
-            exchange(PROGRAMS, WARPS, True),
-            "=f,=f,f,f,r",
-            [maximum, summed, slots],
-            (gl.float32, gl.float32),
-            is_pure=False,
-            pack=1,
-        )
+        quotient, row_maximum = normalizer_of(maximum, summed, slots, True)
     logarithm = -gl.log(quotient)  # of Σ exp(z − max z)
+    of = Statistics(maximum, shift, quotient, row_maximum, logarithm, further)
 
     if y is not None:
-        result, place = row_at(y, row, y_row_vectors, VECTOR, ENDS)
-    if LOGARITHM:
+        result, place = row_at(y, number, y_row_vectors, VECTOR, ENDS)
+    if HOW.logarithm:
         offset = scaled - row_maximum - logarithm
-        for i in gl.static_range(CHUNKS):
-            value = distinct(values[i], PACKED).to(gl.float32) - shift[:, None]
-            value = (value * inverse + offset[:, None]).to(y.dtype.element_ty)
-            to = place + (columns + i * CHUNK) * y_col_stride
-            if EVEN or i + 1 < CHUNKS:
-                gl.store(to, value, eviction_policy=STORES)
-            else:
-                inside = (columns + i * CHUNK) // VECTOR < vectors
-                gl.store(to, value, mask=inside, eviction_policy=STORES)
+        for i in gl.static_range(row.CHUNKS):
+            value = distinct(values[i], HOW.packed).to(gl.float32) - shift[:, None]
+            row.store(place, y_col_stride, i, value * inverse + offset[:, None], STORES)
         if ENDS:
-            offset = gl.convert_layout(offset, gl.SliceLayout(1, single))
-            value = (value_at_end - shift_at_end) * inverse + offset[:, None]
+            value = (value_at_end - shift_at_end) * inverse + _by_lane(offset, single)
             gl.store(result + end, value.to(y.dtype.element_ty), mask=at_end)
     if GRADIENT:
-        factor = gl.cast(inverse, gl.float32)
-        if CAPPED:
-            factor = factor * inverse_cap
-        if dloss is not None:
-            factor = factor * upstream
-        factor = gl.where(valid, factor, float("nan"))
-        scale = quotient * gl.exp2((maximum - row_maximum) * LOG2E)
-        scale = scale * (factor * (1.0 + 2.0 * z_loss * (row_maximum + logarithm)))
-        if CAPPED:  # where all exponentials are numbers, zeros need no selection of elements
-            scale, factor = gl.where(counts, scale, 0.0), gl.where(counts, factor, 0.0)
-        offset = factor * share
-        for i in gl.static_range(CHUNKS):
-            if KEPT and not CAPPED:
-                value, exponential = 0.0, kept[i]
-            else:
-                value = kept[i] if KEPT else _capped(values[i], inverse_cap, CAPPED, PACKED)
-                if CAPPED:
-                    exponential = gl.exp2(value * rate - (shift * rate)[:, None])
-                else:
-                    exponential = gl.exp2((value - shift[:, None]) * rate)
-            value = _gradient(exponential, value, scale[:, None], offset, CAPPED, SMOOTHED)
-            if not CAPPED:
-                value = gl.where(counts, value, 0.0)
-            value = value.to(y.dtype.element_ty)
-            to = place + (columns + i * CHUNK) * y_col_stride
-            if EVEN or i + 1 < CHUNKS:
-                gl.store(to, value, eviction_policy=STORES)
-            else:
-                inside = (columns + i * CHUNK) // VECTOR < vectors
-                gl.store(to, value, mask=inside, eviction_policy=STORES)
-        scale = gl.convert_layout(scale, gl.SliceLayout(1, single))[:, None]
+        scale, offset, factor = _store_gradient(
+            place, y_col_stride, values, kept, row, at, upstream, numbers, of, HOW
+        )
+        scale = _by_lane(scale, single)
         if ENDS:
-            value = _gradient(exponential_at_end, value_at_end, scale, offset, CAPPED, SMOOTHED)
+            value = _gradient(
+                exponential_at_end, value_at_end, scale, offset, HOW.capped, HOW.smoothed
+            )
             value = gl.where(counts, value, 0.0).to(y.dtype.element_ty)
             gl.store(result + end, value, mask=at_end)
         # The lane writes the target's element a second time, after its other stores
-        shift_there = gl.convert_layout(shift, gl.SliceLayout(1, single))[:, None]
-        exponential = gl.exp2((logit - shift_there) * rate)
+        exponential = gl.exp2((logit - _by_lane(shift, single)) * numbers.rate)
         offset = offset + factor * (1.0 - smoothing)
-        value = _gradient(exponential, logit, scale, offset, CAPPED, True)
+        value = _gradient(exponential, logit, scale, offset, HOW.capped, True)
         value = gl.where(counts, value, 0.0).to(y.dtype.element_ty)
-        gl.store(result + (zeros + chosen) * y_col_stride, value, mask=own)
-
-    # The results with one value per row
-    row_maximum = gl.convert_layout(row_maximum, gl.SliceLayout(1, single))[:, None]
-    logarithm = gl.convert_layout(logarithm, gl.SliceLayout(1, single))[:, None]
-    if FURTHER:
-        further = gl.convert_layout(further, gl.SliceLayout(1, single))[:, None]
-    row_lse = row_maximum + logarithm
-    there = zeros + row
-    if lse is not None:
-        value = row_lse + zeros.to(gl.float32)
-        if LOSS:
-            value = gl.where(counts, value, 0.0)
-        gl.store(lse + there, value, mask=own)
-    if LOSS:
-        value = (row_maximum - logit * inverse) + logarithm
-        if SMOOTHED:
-            value = value * (1.0 - smoothing) + (smoothing * row_lse - share * inverse * further)
-        value = value + z_loss * row_lse * row_lse
-        value = gl.where(valid, value, float("nan"))
-        gl.store(loss + there, gl.where(counts, value, 0.0), mask=own)
-    if ENTROPY:
-        value = gl.where(valid, (logit * inverse - row_maximum) - logarithm, float("nan"))
-        gl.store(loss + there, value, mask=own)
-        quotient = gl.convert_layout(quotient, gl.SliceLayout(1, single))[:, None]
-        value = logarithm - further * quotient * LN2
-        gl.store(entropy + there, value + zeros.to(gl.float32), mask=own)
+        gl.store(result + (zeros + column) * y_col_stride, value, mask=own)
+    _store_results(loss, entropy, lse, zeros + number, at, numbers, of, single, HOW)

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import sympy
 from typing_extensions import override
 
+from ..cluster.cut import Cut
 from ..cross_entropy.auto import WIDEST, Chooses
 from ..cross_entropy.rows import NARROW
-from ..softmax.cluster import Cut
 from ..traffic import M, N, Traffic
 from .cluster import LogSoftmaxCluster, LogSumExpCluster
 from .online import LogSoftmaxOnline, LogSumExpOnline

@@ -25,16 +25,18 @@ import sympy
 import torch
 from typing_extensions import override
 
+from ..cluster.cut import reading
 from ..device import Device, device_of
 from ..kernel import Kernel, Shape
 from ..traffic import M, N, Traffic
-from .cluster import Cluster, reading
+from ..vectors import LONGEST
+from .cluster import Cluster
 from .cooperative import Cooperative
 from .fused_multirow import FusedMultirow
 from .fused_row import FusedRow
 from .online import Online
 from .operation import SOFTMAX
-from .tiles import LONGEST, empty_result
+from .tiles import empty_result
 
 NARROW = 4 << 10  # bytes of a row, up to which a warp takes it whole
 RAGGED_FROM = 512  # elements of a row
@@ -72,7 +74,8 @@ class Auto(Kernel):
         return self._chosen(x).prepare(x) if x.numel() > 0 else self
 
     def _chosen(self, x: torch.Tensor) -> Kernel:
-        return choice((x.shape[0], x.shape[1]), x.dtype, device_of(x), reading(x))
+        width, _ = reading(x, contiguous=True)
+        return choice((x.shape[0], x.shape[1]), x.dtype, device_of(x), width)
 
     @override
     def traffic(self) -> Traffic:

@@ -19,8 +19,8 @@ from typing_extensions import override
 
 from ..device import Device, device_of
 from ..kernel import Kernel, Shape
-from ..softmax.tiles import LONGEST
 from ..traffic import M, N, Traffic
+from ..vectors import LONGEST
 from .backward import Backward
 from .backward_cluster import BackwardCluster, in_vectors
 from .backward_multirow import BackwardMultirow

@@ -14,16 +14,17 @@ import torch
 
 from experiments.data.jobs import CONF, GridConfig, named_grids, read_yaml
 from experiments.worker.describe import build_kernel
+from kernels.cluster.cut import LANES, Cut
 from kernels.cross_entropy.auto import Chooses, chosen
 from kernels.cross_entropy.cluster import CeGradCluster, RowCluster, registers_of
 from kernels.device import Device, largest_cluster
 from kernels.kernel import Kernel
 from kernels.softmax.auto import Auto, choice
-from kernels.softmax.cluster import LANES, Cluster, Cut
+from kernels.softmax.cluster import Cluster
 from kernels.softmax.cooperative import Cooperative
-from kernels.softmax.tiles import LONGEST
 from kernels.softmax_backward.backward_auto import BackwardAuto, in_vectors_by
 from kernels.softmax_backward.backward_cluster import BackwardCluster
+from kernels.vectors import LONGEST
 from tests.conf import KERNELS
 from tests.conf import kernel as kernel_config
 
@@ -85,7 +86,7 @@ def plans(kernel: Kernel, shape: Shape, dtype: torch.dtype, card: Device) -> lis
     """The cuts that a kernel may launch, with the width of their vectors: whole, or an element."""
     whole = LONGEST // dtype.itemsize
     if isinstance(kernel, BackwardCluster):
-        return [(one, 2 * whole) for one in [kernel.plan(shape, dtype, card)] if one]
+        return [(one, 2 * whole) for one in [kernel.plan(shape, dtype, whole, card)] if one]
     if isinstance(kernel, Cluster | RowCluster):
         found = [(kernel.plan(shape, dtype, width, card), width) for width in (whole, 1)]
         return [(one, width) for one, width in found if one]
@@ -155,7 +156,7 @@ def check(kernel: Kernel, shape: Shape, dtype: torch.dtype, card: Device, place:
 def test_a_card_of_small_clusters_gets_them_or_a_sentence() -> None:
     card, kernel = CARDS["RTX 5090"], BackwardCluster()
     for cols, dtype, programs in ((131072, torch.float32, 8), (196608, torch.bfloat16, 8)):
-        plan = kernel.plan((64, cols), dtype, card)
+        plan = kernel.plan((64, cols), dtype, LONGEST // dtype.itemsize, card)
         assert plan is not None
         assert plan.programs == programs
     reason = str(kernel.unsupported((64, 262144), torch.float32, card))

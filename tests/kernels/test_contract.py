@@ -206,7 +206,9 @@ def test_real_widths_on_a_card(name: str, dtype: torch.dtype) -> None:
             continue  # unrolled blocks take ptxas minutes
         if kernel.unsupported(shape, dtype, HERE) is None:
             inputs = kernel.operation.make_inputs(shape, dtype, HERE.kind, 1)
-            assert_right(kernel, inputs, kernel.prepare(*inputs))
+            # a sum in one order over so many tiles is off by more roundings
+            factor = 2 if shape[1] > 1 << 19 else 1
+            assert_right(kernel, inputs, kernel.prepare(*inputs), factor)
             ran += 1
     if not ran:
         pytest.skip("takes none of these shapes")

@@ -8,10 +8,10 @@ from unittest.mock import MagicMock, patch
 import pytest
 import torch
 
+from kernels.cluster.cut import LANES, cut
 from kernels.device import Device, resident_programs
 from kernels.softmax import fused
 from kernels.softmax.auto import choice
-from kernels.softmax.cluster import LANES, cut
 from kernels.softmax.cooperative import slices_of
 from kernels.softmax.fused import Fused
 from kernels.softmax.peers import configuration

@@ -1,0 +1,223 @@
+"""The device code that kernels of a row on a cluster share, in Gluon.
+
+A kernel opens the slots of the row's messages, loads its `Row` chunk by chunk, takes the statistics
+of each slice, exchanges them, and stores. Lengths are in vectors, so that the compiler knows that
+they are multiples; with ENDS, for unaligned rows, they are in elements.
+"""
+
+from __future__ import annotations
+
+from ..language import aggregate, constexpr_function, gl, gluon_jit
+from .ptx import normalizer, open_slots, row_of, total
+
+
+@constexpr_function
+def _of_cluster(programs: int) -> list[list[int]]:
+    """The layout of programs along the rows of a tile, in tiles of one program."""
+    return [[1 << bit, 0] for bit in range(programs.bit_length() - 1)]
+
+
+@constexpr_function
+def in_registers(width: int, warps: int, programs: int, lanes: int = 32) -> object:
+    """The register layout with a row in so many lanes of a warp: its reduction stays there."""
+    of_warp = [32 // lanes, lanes]
+    return gl.BlockedLayout([1, width], of_warp, [warps, 1], [1, 0], _of_cluster(programs))
+
+
+@constexpr_function
+def in_shared_memory(width: int, programs: int) -> object:
+    """The shared layout of a chunk for asynchronous copies of whole vectors."""
+    return gl.SwizzledSharedLayout(width, 1, 1, [1, 0], _of_cluster(programs))
+
+
+@aggregate
+class Row:
+    """The places of a row's elements: chunks of tiles [slices, lanes × vector].
+
+    Attributes:
+        columns: The columns of the first chunk, int64.
+        vectors: Whole vectors of the row.
+        CHUNKS: Chunks of the row.
+        CHUNK: Elements of a chunk.
+        VECTOR: Elements of a vector.
+        EVEN: Whether the last chunk is full.
+    """
+
+    columns: gl.tensor
+    vectors: gl.tensor
+    CHUNKS: gl.constexpr
+    CHUNK: gl.constexpr
+    VECTOR: gl.constexpr
+    EVEN: gl.constexpr
+
+    @constexpr_function
+    def __init__(self, columns, vectors, CHUNKS, CHUNK, VECTOR, EVEN):  # type: ignore[no-untyped-def]
+        self.columns, self.vectors = columns, vectors
+        self.CHUNKS, self.CHUNK = gl.constexpr(CHUNKS), gl.constexpr(CHUNK)
+        self.VECTOR, self.EVEN = gl.constexpr(VECTOR), gl.constexpr(EVEN)
+
+    @gluon_jit
+    def inside(self, i: gl.constexpr):  # type: ignore[no-untyped-def]
+        """Which elements of chunk ``i`` the row has; its last chunk alone is in question."""
+        return (self.columns + i * self.CHUNK) // self.VECTOR < self.vectors
+
+    @gluon_jit
+    def load(  # type: ignore[no-untyped-def]
+        self, source, stride, FIRST: gl.constexpr, OTHER: gl.constexpr, LOADS: gl.constexpr
+    ):
+        """The chunks from FIRST on of the row at ``source``; OTHER beyond its last vector."""
+        CACHE: gl.constexpr = ".cg" if LOADS == "" else ""  # PTX takes one or the other
+        values = ()  # type: tuple[gl.tensor, ...]
+        for i in gl.static_range(FIRST, self.CHUNKS):
+            place = source + (self.columns + i * self.CHUNK) * stride
+            if self.EVEN or i + 1 < self.CHUNKS:
+                value = gl.load(place, cache_modifier=CACHE, eviction_policy=LOADS)
+            else:
+                value = gl.load(
+                    place,
+                    mask=self.inside(i),
+                    other=OTHER,
+                    cache_modifier=CACHE,
+                    eviction_policy=LOADS,
+                )
+            values += (value,)
+        return values
+
+    @gluon_jit
+    def store(self, target, stride, i: gl.constexpr, value, STORES: gl.constexpr):  # type: ignore[no-untyped-def]
+        """Writes chunk ``i`` of the row at ``target``, rounded to its dtype."""
+        place = target + (self.columns + i * self.CHUNK) * stride
+        value = value.to(target.dtype.element_ty)
+        if self.EVEN or i + 1 < self.CHUNKS:
+            gl.store(place, value, eviction_policy=STORES)
+        else:
+            gl.store(place, value, mask=self.inside(i), eviction_policy=STORES)
+
+
+@gluon_jit
+def slots_of(MESSAGES: gl.constexpr):  # type: ignore[no-untyped-def]
+    """The address of this row's slots, for so many messages of each warp."""
+    PTX: gl.constexpr = open_slots(gl.num_ctas(), gl.num_warps(), MESSAGES)
+    return gl.inline_asm_elementwise(PTX, "=r", [], gl.int32, is_pure=False, pack=1)
+
+
+@gluon_jit
+def row_number():  # type: ignore[no-untyped-def]
+    """The row of this program's cluster, int32."""
+    PTX: gl.constexpr = row_of(gl.num_ctas())
+    return gl.inline_asm_elementwise(PTX, "=r", [], gl.int32, is_pure=True, pack=1)
+
+
+@gluon_jit
+def normalizer_of(maximum, summed, slots, LATE: gl.constexpr):  # type: ignore[no-untyped-def]
+    """1 / Σ exp(x − m) of the row, and its maximum m, from each slice's: `ptx.normalizer`."""
+    return gl.inline_asm_elementwise(
+        normalizer(gl.num_ctas(), gl.num_warps(), "", LATE),
+        "=f,=f,f,f,r",
+        [maximum, summed, slots],
+        (gl.float32, gl.float32),
+        is_pure=False,
+        pack=1,
+    )
+
+
+@gluon_jit
+def normalizer_and_sum(maximum, summed, further, slots, HOW: gl.constexpr):  # type: ignore[no-untyped-def]
+    """As `normalizer_of`, with a further sum that is ``"added"`` or ``"weighted"``."""
+    return gl.inline_asm_elementwise(
+        normalizer(gl.num_ctas(), gl.num_warps(), HOW, True),
+        "=f,=f,=f,f,f,f,r",
+        [maximum, summed, further, slots],
+        (gl.float32, gl.float32, gl.float32),
+        is_pure=False,
+        pack=1,
+    )
+
+
+@gluon_jit
+def total_of(summed, slots):  # type: ignore[no-untyped-def]
+    """The row's sum of all slices' sums."""
+    PTX: gl.constexpr = total(gl.num_ctas(), gl.num_warps())
+    return gl.inline_asm_elementwise(
+        PTX, "=f,f,r", [summed, slots], gl.float32, is_pure=False, pack=1
+    )
+
+
+@gluon_jit
+def distinct(value, PACKED: gl.constexpr):  # type: ignore[no-untyped-def]
+    """The same values, but the compiler must unpack packed ones again.
+
+    Kept unpacked between two passes they would take twice the registers.
+    """
+    if PACKED:
+        value = gl.inline_asm_elementwise(
+            "mov.b32 $0, $1;", "=r,r", [value], value.dtype, is_pure=False, pack=2
+        )
+    return value
+
+
+@gluon_jit
+def row_at(pointer, row, stride, VECTOR: gl.constexpr, ENDS: gl.constexpr):  # type: ignore[no-untyped-def]
+    """Pointers to the first element of a row, and to the first vector within it."""
+    if ENDS:
+        begin = row * gl.cast(stride, gl.int64)
+        first = pointer + begin
+        within = pointer + (begin + VECTOR - 1) // VECTOR * VECTOR
+    else:  # a length of 1 is made a constant, which has no dtype to change
+        first = pointer + row * (gl.cast(stride, gl.int64) * VECTOR)
+        within = first
+    return first, within
+
+
+@gluon_jit
+def ends_of(row, stride, cols, VECTOR: gl.constexpr, single: gl.constexpr):  # type: ignore[no-untyped-def]
+    """The elements before and after the whole vectors of a row, and the number of vectors.
+
+    Returns:
+        Each lane's column, whether the lane has one, the number of vectors, and the number of
+        elements ahead of them. In the first slice's warp, lanes 0 to 15 take the elements ahead,
+        lanes 16 to 31 the elements behind.
+    """
+    SLICES: gl.constexpr = gl.num_ctas() * gl.num_warps()
+    begin = row * gl.cast(stride, gl.int64)
+    ahead = ((begin + VECTOR - 1) // VECTOR * VECTOR - begin).to(gl.int32)
+    behind = (cols - ahead) % VECTOR
+    lane = gl.arange(0, 32, gl.SliceLayout(0, single))
+    end = gl.where(lane < 16, lane, cols - behind - 16 + lane)
+    at_end = gl.where(lane < 16, lane < ahead, lane < 16 + behind)
+    at_end = (gl.arange(0, SLICES, gl.SliceLayout(1, single)) == 0)[:, None] & at_end[None, :]
+    end = end[None, :] + gl.zeros([SLICES, 32], gl.int32, single)
+    return end, at_end, (cols - ahead) // VECTOR, ahead
+
+
+@gluon_jit
+def largest(values, at_end, VECTOR: gl.constexpr):  # type: ignore[no-untyped-def]
+    """The maximum of each slice: of its tile, and of its lanes' elements at the row's ends."""
+    if at_end is None:
+        result = gl.max(values, axis=1)
+    else:
+        single: gl.constexpr = at_end.type.layout
+        lanes = gl.maximum(_by_lane(values, VECTOR, single, gl.max), at_end)
+        of_slice: gl.constexpr = gl.SliceLayout(1, values.type.layout)
+        result = gl.convert_layout(gl.max(lanes, axis=1), of_slice)
+    return result
+
+
+@gluon_jit
+def summed_up(values, at_end, VECTOR: gl.constexpr):  # type: ignore[no-untyped-def]
+    """The sum of each slice, likewise."""
+    if at_end is None:
+        result = gl.sum(values, axis=1)
+    else:
+        single: gl.constexpr = at_end.type.layout
+        lanes = _by_lane(values, VECTOR, single, gl.sum) + at_end
+        of_slice: gl.constexpr = gl.SliceLayout(1, values.type.layout)
+        result = gl.convert_layout(gl.sum(lanes, axis=1), of_slice)
+    return result
+
+
+@gluon_jit
+def _by_lane(values, VECTOR: gl.constexpr, single: gl.constexpr, reduce: gl.constexpr):  # type: ignore[no-untyped-def]
+    """Each lane's elements of a tile reduced to one value, in the layout of one value per lane."""
+    lanes = gl.reshape(values, [values.shape[0], 32, VECTOR])
+    return gl.convert_layout(reduce(lanes, axis=2), single, assert_trivial=True)
