@@ -6,11 +6,13 @@ On chip: the row if it fits, else a tile.
 The rule:
 - rows up to 4 KB: several per program (`fused_multirow`), unless a row has 512 or more elements and
   is not a whole number of vectors;
-- rows up to 2 MB: one cluster of programs per row (`cluster`), on sm_90 and newer;
-- wider rows, and few rows of more than 256K elements: as many programs per row as hold it
-  (`cooperative`);
+- rows up to 256K elements: one cluster of programs per row (`cluster`), on sm_90 and newer; of 16
+  bit, where there are more than a few rows, up to 1M elements;
+- wider rows: as many programs per row as hold it (`cooperative`);
 - on older cards, and in float64, rows up to 64 KB: one program per row (`fused_row`);
 - rows that fit nowhere: read twice (`online`, with its widest tile).
+With ``batch_invariant`` the rule is that of `MANY` rows, however many there are: the bits of a row
+then depend on its elements, N, the dtype, the card, and where in a 16-byte vector it begins.
 Source: this project. docs/lab_book.md has the measurements behind the rule;
 outputs/reference/h200_limits has the resulting times.
 """
@@ -41,27 +43,34 @@ from .tiles import empty_result
 NARROW = 4 << 10  # bytes of a row, up to which a warp takes it whole
 RAGGED_FROM = 512  # elements of a row
 WIDEST_IN_A_PROGRAM = 64 << 10  # bytes of a row in the registers of one program
-WIDEST_CLUSTER = 2 << 20  # bytes of a row
-WIDE, FEW = 1 << 18, 16  # wider rows (elements), of which there are at most so many, spread
+WIDE, WIDEST_CLUSTER = 1 << 18, 1 << 20  # elements of a row: 32 bit, and 16 bit
+FEW, MANY = 16, 4096  # rows: so few wide ones of 16 bit are spread; what is assumed of any number
 WIDEST_ROW = 1 << 22  # elements that the whole of an H200 holds
 LAST_RESORT = Online(16384, 32, reverse=True, evict="last_first")
 
 
 @dataclass(frozen=True)
 class Auto(Kernel):
-    """The variant that suits the shape, dtype and device."""
+    """The variant that suits the shape, dtype and device.
+
+    Attributes:
+        batch_invariant: Whether the bits of a row must not depend on the number of rows.
+    """
 
     operation = SOFTMAX
     backend = "triton"
     dtypes = (*Kernel.dtypes, torch.float64)
     on_chip = sympy.Piecewise((N, N <= WIDEST_ROW), (LAST_RESORT.on_chip_elements(), True))
 
+    batch_invariant: bool = False
+
     @override
     def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
         reason = super().unsupported(shape, dtype, device)
         if reason is not None:
             return reason
-        chosen = choice((shape[0], shape[1]), dtype, device, LONGEST // dtype.itemsize)
+        place, width = (shape[0], shape[1]), LONGEST // dtype.itemsize
+        chosen = choice(place, dtype, device, width, self.batch_invariant)
         return chosen.unsupported(shape, dtype, device)
 
     @override
@@ -75,7 +84,8 @@ class Auto(Kernel):
 
     def _chosen(self, x: torch.Tensor) -> Kernel:
         width, _ = reading(x, contiguous=True)
-        return choice((x.shape[0], x.shape[1]), x.dtype, device_of(x), width)
+        place = x.shape[0], x.shape[1]
+        return choice(place, x.dtype, device_of(x), width, self.batch_invariant)
 
     @override
     def traffic(self) -> Traffic:
@@ -85,7 +95,13 @@ class Auto(Kernel):
 
 
 @lru_cache(maxsize=4096)
-def choice(shape: tuple[int, int], dtype: torch.dtype, device: Device, width: int) -> Kernel:
+def choice(
+    shape: tuple[int, int],
+    dtype: torch.dtype,
+    device: Device,
+    width: int,
+    batch_invariant: bool = False,
+) -> Kernel:
     """The rule.
 
     Args:
@@ -93,10 +109,14 @@ def choice(shape: tuple[int, int], dtype: torch.dtype, device: Device, width: in
         dtype: The elements'.
         device: The device that runs it.
         width: Elements of the vectors by which the middle of a row can be read.
+        batch_invariant: See `Auto`.
     """
-    cols = max(shape[1], 1)
+    rows, cols = MANY if batch_invariant else max(shape[0], 1), max(shape[1], 1)
     size = cols * dtype.itemsize
-    narrow, cluster, cooperative = FusedMultirow(), Cluster(), Cooperative()
+    cluster, cooperative = Cluster(), Cooperative()
+    narrow = FusedMultirow()
+    if batch_invariant:
+        narrow = narrow.for_any_rows(cols, dtype)
     # A cluster reads rows by whole vectors that are not a whole number of them
     ragged = width > 1 and cols % width > 0 and cols >= RAGGED_FROM
     if (
@@ -105,12 +125,13 @@ def choice(shape: tuple[int, int], dtype: torch.dtype, device: Device, width: in
         and narrow.unsupported(shape, dtype, device) is None
     ):
         return narrow
-    spread = size > WIDEST_CLUSTER or (cols > WIDE and shape[0] <= FEW)
-    if not (spread and cooperative.unsupported(shape, dtype, device) is None) and (
-        cluster.unsupported(shape, dtype, device) is None
-        and cluster.plan((max(shape[0], 1), cols), dtype, width, device) is not None
-    ):
-        return cluster
+    spread = cols > (WIDE if dtype.itemsize == 4 or rows <= FEW else WIDEST_CLUSTER)
+    if not (spread and cooperative.unsupported(shape, dtype, device) is None):
+        plan = None
+        if cluster.unsupported(shape, dtype, device) is None:
+            plan = cluster.plan((rows, cols), dtype, width, device)
+        if plan is not None:
+            return Cluster(plan.programs, plan.warps) if batch_invariant else cluster
     row = FusedRow()
     if size <= WIDEST_IN_A_PROGRAM and row.unsupported(shape, dtype, device) is None:
         return row

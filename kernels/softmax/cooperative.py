@@ -25,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from math import ceil
+from functools import lru_cache
 from typing import Annotated
 
 import torch
@@ -44,16 +44,17 @@ NOT_HERE = (
     "needs a CUDA device: its programs wait for one another, and Triton's interpreter "
     "runs each to its end before the next"
 )
-LEAST_SLICE, SLICE, LARGEST_SLICE = 1024, 8192, 32768
+LEAST_SLICE, LARGEST_SLICE = 1024, 32768
 LEAST_WARPS = 4  # so that an SM's warps run out before its places for programs
 OTHERS = 32  # registers per thread that hold no element
 SCRATCH_BYTES = 256  # shared memory of the reductions, generously
 MOST_REGISTERS = 255
-# Elements of a slice, warps of a program and whether words are awaited a row late: the first that
-# holds a row, or two. Twice two slices fill an SM's registers, or four. Without whole vectors an
-# address and a mask for each element take the room of a second slice.
-WAYS = ((SLICE, 8, True), (SLICE, 4, False))
-RAGGED_WAYS, RAGGED_AN_SM = ((SLICE, 8, False), (2 * SLICE, 8, False)), 2
+# Elements of a slice, warps of a program, whether words are awaited a row late, and rows that must
+# fit at once: the first that fits. Measured on an H100: slices of 4096 are fastest up to 540,000
+# columns, slices of 8192 up to a million, and slices without a second row beyond. Without whole
+# vectors an address and a mask for each element take the room of a second slice.
+WAYS = ((4096, 4, True, 4), (8192, 8, True, 2), (8192, 4, False, 1))
+RAGGED_WAYS, RAGGED_AN_SM = ((8192, 8, False, 1), (16384, 8, False, 1)), 2
 
 
 @dataclass(frozen=True)
@@ -62,11 +63,8 @@ class Cooperative(Kernel):
 
     Attributes:
         block_size: Elements of a slice; a row takes N / `block_size` programs, rounded up. None
-            takes slices that spread the matrix over all SMs, up to 8192 elements or 16384.
+            takes slices by N that spread rows over all SMs, up to 8192 elements or 16384.
         num_warps: Warps per program, at least 4; None takes 4 or 8 by the slices.
-        deferred: Whether a program waits for a row's words only after it has published the next
-            row's, which keeps two slices on chip; None defers where they fit. Rows that are not
-            whole vectors are never deferred.
     """
 
     operation = SOFTMAX
@@ -76,7 +74,6 @@ class Cooperative(Kernel):
 
     block_size: Annotated[int | None, power_of_two(1, LARGEST_SLICE)] = None
     num_warps: Annotated[int | None, power_of_two(LEAST_WARPS, 32)] = None
-    deferred: bool | None = None
 
     @override
     def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
@@ -86,7 +83,7 @@ class Cooperative(Kernel):
         reason = super().unsupported(shape, dtype, device)
         if reason is not None or 0 in shape or device.sms is None:
             return reason
-        slices = self._slices((shape[0], shape[1]), True, device)
+        slices = slices_of(shape[1], device, True, self.block_size, self.num_warps)
         if slices.number > slices.held:
             return (
                 f"a row of {shape[1]} takes {slices.number} programs of {slices.block} elements "
@@ -110,20 +107,21 @@ class Cooperative(Kernel):
         rows, cols = x.shape
         device = device_of(x)
         whole = cols % WHOLE == 0 and x.stride(0) % WHOLE == 0 and x.stride(1) == 1
-        slices = self._slices((rows, cols), whole, device)
+        slices = slices_of(cols, device, whole, self.block_size, self.num_warps)
+        groups = slices.groups(rows)
         options = {
             "SLOTS": next_power_of_two(slices.number),
             "BLOCK": slices.block,
-            "DEFERRED": slices.deferred and slices.groups < rows,
+            "DEFERRED": slices.deferred and groups < rows,
             "LOADS": load_hint(x),
             "STORES": store_hint(x),
             "num_warps": slices.warps,
-            "maxnreg": slices.registers(device),
+            "maxnreg": slices.registers(groups, device),
             "enable_fp_fusion": False,  # all threads of all programs are to sum alike
             "launch_cooperative_grid": True,  # refused by the driver if programs do not all fit
         }
         sizes = rows, cols, x.stride(0), x.stride(1), slices.number, slices.width
-        programs = slices.number * slices.groups
+        programs = slices.number * groups
         words = Workspaces(WORDS * programs, x.device)
 
         def launch(x: torch.Tensor, y: torch.Tensor | None = None) -> torch.Tensor:
@@ -133,20 +131,16 @@ class Cooperative(Kernel):
 
         return launch
 
-    def _slices(self, shape: tuple[int, int], whole: bool, device: Device) -> Slices:
-        return slices_of(*shape, device, whole, self.deferred, self.block_size, self.num_warps)
-
 
 @dataclass(frozen=True)
 class Slices:
-    """The cut of a row, and the number of rows in flight.
+    """The cut of a row.
 
     Attributes:
         number: Programs per row.
         width: Elements of a slice; the last may have fewer.
         warps: Warps per program.
         deferred: Whether a program has registers for slices of two rows.
-        groups: Rows in flight, one group of programs each.
         held: Programs that the device holds at once.
     """
 
@@ -154,7 +148,6 @@ class Slices:
     width: int
     warps: int
     deferred: bool
-    groups: int
     held: int
 
     @property
@@ -162,55 +155,48 @@ class Slices:
         """Elements that fit a program, a power of two."""
         return next_power_of_two(self.width)
 
-    def registers(self, device: Device) -> int:
+    def groups(self, rows: int) -> int:
+        """Rows in flight, one group of programs each; no more than share out ``rows`` evenly."""
+        rounds = -(-rows // max(self.held // self.number, 1))
+        return -(-rows // rounds)
+
+    def registers(self, groups: int, device: Device) -> int:
         """Most registers per thread with which all programs are resident."""
-        an_sm = -(-self.number * self.groups // known(device.sms))
+        an_sm = -(-self.number * groups // known(device.sms))
         room = known(device.registers_per_sm) // (32 * self.warps * an_sm)
         return min(room // 8 * 8, MOST_REGISTERS)
 
 
+@lru_cache(maxsize=4096)
 def slices_of(
-    rows: int,
-    cols: int,
-    device: Device,
-    whole: bool,
-    deferred: bool | None = None,
-    block: int | None = None,
-    warps: int | None = None,
+    cols: int, device: Device, whole: bool, block: int | None = None, warps: int | None = None
 ) -> Slices:
-    """The cut of a row of ``cols``.
+    """The cut of a row of ``cols``, whatever the number of rows: no bit of a row depends on it.
 
-    The registers of all SMs are filled with rows, and slices are just narrow enough to use all SMs:
-    one program per row if that suffices.
+    Slices are just narrow enough that the groups of programs which the registers of all SMs hold
+    use all of them.
 
     Args:
-        rows: Rows of the matrix, at least one.
         cols: Elements of a row, at least one.
         device: A CUDA device.
         whole: Whether rows can be loaded in whole vectors.
-        deferred: Whether a program keeps slices of two rows; None derives it.
         block: Elements of a slice; None derives them.
         warps: Warps per program; None derives them.
     """
-    sms = known(device.sms)
-    ways = WAYS if whole else RAGGED_WAYS
-    for most, many, late in [way for way in ways if deferred in (None, way[-1])] or ways:
+    for most, many, late, at_once in WAYS if whole else RAGGED_WAYS:
         most, many = block or most, warps or many
         held = _held(most, many, late, whole, device)
         least = -(-cols // most)
-        # a row at a time gains nothing by the delay
-        if least * (min(rows, 2) if late else 1) <= held:
+        if least * at_once <= held:
             break  # else none holds it
-    rounds = -(-rows // max(held // least, 1))
-    groups = -(-rows // rounds)
     width = most
     if block is None:
-        number = (sms if least * groups <= sms else held) // groups
-        even, whole_row = (ceil(each / WHOLE) * WHOLE for each in (cols / max(number, least), cols))
-        width = min(max(even, LEAST_SLICE), whole_row)
-    if warps is None and width <= SLICE // 2:
-        many = LEAST_WARPS
-    return Slices(-(-cols // width), width, many, late, groups, held)
+        number = held // (held // least) if least <= held else least
+        even, row = (-(-each // WHOLE) * WHOLE for each in (-(-cols // number), cols))
+        width = min(max(even, LEAST_SLICE), row)
+        if warps is None and width <= WAYS[0][0]:
+            many = LEAST_WARPS
+    return Slices(-(-cols // width), width, many, late, held)
 
 
 def _held(block: int, warps: int, deferred: bool, whole: bool, device: Device) -> int:

@@ -93,6 +93,10 @@ class FusedMultirow(Kernel):
             )
         return y
 
+    def for_any_rows(self, cols: int, dtype: torch.dtype) -> FusedMultirow:
+        """The cut of many rows of ``cols`` elements, whose bits it gives to few rows too."""
+        return FusedMultirow(*self._tile((FEW_ROWS + 1, cols), dtype))
+
     def _tile(self, shape: Shape, dtype: torch.dtype) -> tuple[int, int]:
         """Rows and warps of a program."""
         block, short = next_power_of_two(shape[1]), shape[1] * dtype.itemsize <= SHORT

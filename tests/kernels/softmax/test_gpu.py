@@ -51,8 +51,10 @@ def right(kernel: Kernel, x: torch.Tensor) -> None:
     "kernel",
     [
         *(Cluster(*cut) for cut in ((1, 1), (1, 4), (2, 2), (4, 8), (16, 1), (16, 16))),
-        *(Cooperative(*cut) for cut in ((16, 4), (64, 4), (1024, 4), (8192, 4), (16384, 16))),
-        *(Cooperative(*cut, deferred=False) for cut in ((1024, 4), (2048, 8), (8192, 4))),
+        *(
+            Cooperative(*cut)
+            for cut in ((16, 4), (64, 4), (1024, 4), (2048, 8), (8192, 4), (16384, 16))
+        ),
     ],
     ids=str,
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import astuple, replace
 from unittest.mock import MagicMock, patch
 
 import pytest
@@ -12,8 +12,10 @@ from kernels.cluster.cut import LANES, cut
 from kernels.device import Device, resident_programs
 from kernels.softmax import fused
 from kernels.softmax.auto import choice
+from kernels.softmax.cluster import Cluster
 from kernels.softmax.cooperative import slices_of
 from kernels.softmax.fused import Fused
+from kernels.softmax.fused_multirow import FusedMultirow
 from kernels.softmax.peers import configuration
 from kernels.softmax.tiles import vector
 from tests.kernels.conftest import H200
@@ -69,10 +71,12 @@ def test_auto_chooses_for_an_h200(h200: Device) -> None:
         (4096, 1025, F32, "Cluster"),
         (4096, 1001, F16, "Cluster"),  # no whole number of vectors
         (4096, 511, F16, "FusedMultirow"),
-        (4096, 1 << 19, F32, "Cluster"),  # 2 MB
-        (16, (1 << 18) + 4, F32, "Cooperative"),  # few and wide
-        (17, (1 << 18) + 4, F32, "Cluster"),
-        (4096, 1 << 20, F32, "Cooperative"),
+        (4096, 1 << 18, F32, "Cluster"),
+        (4096, (1 << 18) + 4, F32, "Cooperative"),
+        (16, (1 << 18) + 8, BF16, "Cooperative"),  # few and wide
+        (17, (1 << 18) + 8, BF16, "Cluster"),
+        (17, 1 << 20, BF16, "Cluster"),
+        (4096, (1 << 20) + 8, BF16, "Cooperative"),
         (4096, 1 << 23, F32, "Online"),
         (4096, 8192, F64, "FusedRow"),
         (4096, 8200, F64, "Online"),
@@ -137,17 +141,31 @@ def test_the_cut_of_a_row_follows_what_a_card_holds() -> None:
     assert plan.programs < 16
 
 
-def test_slices_spread_over_all_sms_as_far_as_there_are_rows(h200: Device) -> None:
-    for rows, cols, *plan in (
-        (1, 131072, 128, 1024, 4, 1),  # one row covers nearly all of the 132 SMs
-        (1, 1 << 20, 132, 7952, 8, 1),
-        (8, 131072, 16, 8192, 8, 8),  # and so do eight
-        (64, 1 << 20, 132, 7952, 8, 2),  # two programs an SM, each with slices of two rows
-        (64, 1 << 21, 264, 7952, 4, 2),  # four of one slice: there is no room for twice two rows
-        (64, 1 << 22, 528, 7952, 4, 1),
-        (16, 300_000, 44, 6832, 8, 6),  # three rounds of six rows, where seven fit: 7 + 7 + 2
-        (4096, 5, 1, 16, 4, 256),  # a row narrower than any slice
+def test_slices_spread_over_all_sms_whatever_the_rows(h200: Device) -> None:
+    for cols, number, width, warps, groups in (
+        (131072, 33, 3984, 4, 16),  # 528 programs, four an SM, each with slices of two rows
+        (1 << 19, 132, 3984, 4, 4),
+        (1 << 20, 132, 7952, 8, 2),  # two programs an SM
+        (1 << 21, 264, 7952, 4, 2),  # four of one slice: there is no room for twice two rows
+        (1 << 22, 528, 7952, 4, 1),
+        (5, 1, 16, 4, 256),  # a row narrower than any slice
     ):
-        found = slices_of(rows, cols, h200, whole=True)
-        assert [found.number, found.width, found.warps, found.groups] == plan
+        found = slices_of(cols, h200, whole=True)
+        assert (found.number, found.width, found.warps, found.groups(256)) == (
+            *(number, width, warps, groups),
+        )
         assert found.deferred == (cols <= 1 << 20)
+    found = slices_of(300_000, h200, whole=True)
+    assert (found.number, found.groups(16)) == (75, 6)  # rounds of six rows, where seven fit
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64], ids=str)
+def test_a_batch_invariant_row_is_cut_alike_whatever_the_rows(
+    h200: Device, dtype: torch.dtype
+) -> None:
+    assert cut((1, 32_000), 2, 8, h200) != cut((9999, 32_000), 2, 8, h200)  # else there is no need
+    for cols in (1, 64, 250, 781, 1024, 4096, 32_000, 50_257, 131_072, 1 << 19, 1 << 20, 1 << 21):
+        for width in {1, max(1, 16 // dtype.itemsize)}:
+            [kernel] = {choice((m, cols), dtype, h200, width, True) for m in (1, 9, 200, 9999)}
+            if isinstance(kernel, Cluster | FusedMultirow):  # no tunable is left to the rows
+                assert None not in astuple(kernel)

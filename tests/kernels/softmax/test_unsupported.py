@@ -68,8 +68,6 @@ CASES: list[Case] = [
     ),
     *((Cooperative(), shape, F32, {}, None) for shape in ((1, 1), (0, 5), (1, 264 * 16384))),
     (Cooperative(), (1, 264 * 16384 + 1), F32, {}, "takes 529 programs of 8192 elements at once"),
-    (Cooperative(deferred=True), (1, 264 * 8192), F16, {}, None),
-    (Cooperative(deferred=True), (1, 264 * 8192 + 1), F16, {}, "this device holds 264"),
     (Cooperative(1024), (9, 1320 * 1024 + 1), F32, {}, "holds 1320"),
     (Cooperative(1024, 32), (9, 132 * 1024 + 1), F32, {}, "holds 132"),
     (Cooperative(32768, 4), (9, 8), F32, {}, "holds 0"),
