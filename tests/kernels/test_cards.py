@@ -21,7 +21,7 @@ from kernels.device import Device, largest_cluster
 from kernels.kernel import Kernel
 from kernels.softmax.auto import Auto, choice
 from kernels.softmax.cluster import Cluster
-from kernels.softmax.cooperative import Cooperative
+from kernels.softmax.cooperative import Cooperative, slices_of
 from kernels.softmax_backward.backward_auto import BackwardAuto, in_vectors_by
 from kernels.softmax_backward.backward_cluster import BackwardCluster
 from kernels.vectors import LONGEST
@@ -97,7 +97,8 @@ def choices(kernel: Kernel, shape: Shape, dtype: torch.dtype, card: Device) -> l
     """What a kernel that chooses takes, or the kernel itself."""
     width = LONGEST // dtype.itemsize
     if isinstance(kernel, Auto):
-        return [choice(shape, dtype, card, one) for one in (width, 1)]
+        both = [(one, fixed) for one in (width, 1) for fixed in (False, True)]
+        return [choice(shape, dtype, card, *one) for one in both]
     if isinstance(kernel, Chooses):
         return [chosen(kernel, shape, dtype, card, one, False) for one in (width, 1)]
     if isinstance(kernel, BackwardAuto):
@@ -146,7 +147,7 @@ def check(kernel: Kernel, shape: Shape, dtype: torch.dtype, card: Device, place:
             registers = registers_of(plan, card, gradient, False)
             assert (registers or 0) * 32 * plan.warps <= registers_per_sm, place
     if isinstance(kernel, Cooperative) and 0 not in shape:
-        slices = kernel._slices(shape, True, card)
+        slices = slices_of(shape[1], card, True)
         assert slices.number <= slices.held, place
         assert slices.number * slices.width >= shape[1] > (slices.number - 1) * slices.width, place
         assert slices.width <= slices.block <= 2 * slices.width, place
