@@ -151,7 +151,9 @@ def check(kernel: Kernel, shape: Shape, dtype: torch.dtype, card: Device, place:
         assert slices.number <= slices.held, place
         assert slices.number * slices.width >= shape[1] > (slices.number - 1) * slices.width, place
         assert slices.width <= slices.block <= 2 * slices.width, place
-        assert slices.registers(card) * 32 * slices.warps <= registers_per_sm, place
+        assert (
+            slices.registers(slices.groups(shape[0]), card) * 32 * slices.warps <= registers_per_sm
+        ), place
 
 
 def test_a_card_of_small_clusters_gets_them_or_a_sentence() -> None:
