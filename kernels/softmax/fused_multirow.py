@@ -16,7 +16,7 @@ Source: PyTorch's PersistentSoftmax.cuh, whose warps take one or two rows of up 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any, ClassVar
 
 import torch
 from typing_extensions import override
@@ -29,9 +29,7 @@ from ..traffic import M, N, Traffic
 from .operation import SOFTMAX
 from .tiles import empty_result, triton_statistics, vector
 
-WIDEST = 4096  # elements of a row: a wider one fills a program of its own
 MOST_ROWS = 1024  # a program
-MOST_A_LANE = 128  # elements: with temporaries what 255 registers hold
 WARP = 32  # lanes
 SHORT = 1024  # bytes of a row that takes half a warp
 FEW_ROWS = 128  # about the SMs of a large card
@@ -40,19 +38,22 @@ MOST_ALIKE = 16  # rows that have a warp each
 
 
 @dataclass(frozen=True)
-class FusedMultirow(Kernel):
-    """A program holds several whole rows.
+class Multirow(Kernel):
+    """A program holds several whole rows, each in a warp, a part of one, or several.
 
     Attributes:
         rows_per_program: Rows per program; None decides by width and number of rows.
         num_warps: Warps per program; None decides by the rows and their width.
+        widest: Elements of a row: a wider one fills a program of its own.
+        most_a_lane: Elements of a lane: with temporaries what 255 registers hold.
+        apart: Whether 16-bit rows that are not powers of two get a warp each, which wastes least.
     """
 
-    operation = SOFTMAX
     backend = "triton"
     dtypes = (*Kernel.dtypes, torch.float64)
-    moves = Traffic(reads=M * N, writes=M * N)
-    on_chip = N
+    widest: ClassVar[int]
+    most_a_lane: ClassVar[int]
+    apart: ClassVar[bool] = False
 
     rows_per_program: Annotated[int | None, power_of_two(1, MOST_ROWS)] = None
     num_warps: Annotated[int | None, power_of_two(1, 32)] = None
@@ -63,49 +64,70 @@ class FusedMultirow(Kernel):
         reason = super().unsupported(shape, dtype, device)
         if reason is not None:
             return reason
-        if shape[1] > WIDEST:
-            return f"takes rows of at most {WIDEST} elements, not {shape[1]}"
-        return tile_refused(shape, *self._tile(shape, dtype), MOST_A_LANE)
+        if shape[1] > self.widest:
+            return f"takes rows of at most {self.widest} elements, not {shape[1]}"
+        rows, warps = self.tile(shape, dtype)
+        held = rows * next_power_of_two(shape[1]) // (WARP * warps)
+        if held > self.most_a_lane:
+            return (
+                f"rows_per_program={rows} and num_warps={warps} leave a lane {held} elements of "
+                f"rows of {shape[1]}, and it takes at most {self.most_a_lane}"
+            )
+        programs = -(-shape[0] // rows)
+        if programs > MOST_PROGRAMS:
+            return f"a launch takes {MOST_PROGRAMS} programs, not {programs}"
+        return None
+
+    def tile(self, shape: Shape, dtype: torch.dtype) -> tuple[int, int]:
+        """Rows and warps of a program."""
+        block, short = next_power_of_two(shape[1]), shape[1] * dtype.itemsize <= SHORT
+        few = shape[0] <= FEW_ROWS
+        uneven = self.apart and dtype.itemsize == 2 and block > shape[1] > UNEVEN_FROM and not few
+        rows = self.rows_per_program or rows_by_shape(shape[0], block, dtype.itemsize, uneven)
+        alike = rows if uneven and rows <= MOST_ALIKE else None
+        return rows, self.num_warps or alike or warps_by_tile(rows, block, few, short)
+
+    def cut(self, x: torch.Tensor, elements: int) -> tuple[int, dict[str, Any], int]:
+        """Programs, constants and warps of a launch on rows like ``x``, by vectors of elements."""
+        rows, cols = x.shape
+        tile_rows, warps = self.tile((rows, cols), x.dtype)
+        lanes = lanes_by_tile(tile_rows, warps, cols * x.element_size())
+        width = min(lanes * elements, next_power_of_two(cols))
+        constants = {
+            "VECTOR": elements,
+            "ROWS": tile_rows,
+            "WIDTH": width,
+            "PIECES": -(-cols // width),
+            "LOADS": load_hint(x),
+            "STORES": store_hint(x),
+            "STATISTICS": triton_statistics(x.dtype),
+        }
+        return -(-rows // tile_rows), constants, warps
+
+
+@dataclass(frozen=True)
+class FusedMultirow(Multirow):
+    """See `Multirow`."""
+
+    operation = SOFTMAX
+    moves = Traffic(reads=M * N, writes=M * N)
+    on_chip = N
+    widest, most_a_lane = 4096, 128
+    apart = True
+
+    def for_any_rows(self, cols: int, dtype: torch.dtype) -> FusedMultirow:
+        """The cut of many rows of ``cols`` elements, whose bits it gives to few rows too."""
+        return FusedMultirow(*self.tile((FEW_ROWS + 1, cols), dtype))
 
     @override
     def __call__(self, x: torch.Tensor, y: torch.Tensor | None = None) -> torch.Tensor:
         y = empty_result(x) if y is None else y
         if x.numel() > 0:
-            rows, cols = x.shape
-            tile_rows, warps = self._tile(x.shape, x.dtype)
-            elements = vector(x)
-            lanes = lanes_by_tile(tile_rows, warps, cols * x.element_size())
-            width = min(lanes * elements, next_power_of_two(cols))
-            launch(
-                _fused_multirow,
-                (-(-rows // tile_rows),),
-                (x, y, rows, cols // elements, x.stride(0) // elements, x.stride(1)),
-                {
-                    "VECTOR": elements,
-                    "ROWS": tile_rows,
-                    "WIDTH": width,
-                    "PIECES": -(-cols // width),
-                    "LOADS": load_hint(x),
-                    "STORES": store_hint(x),
-                    "STATISTICS": triton_statistics(x.dtype),
-                },
-                num_warps=warps,
-            )
+            (rows, cols), elements = x.shape, vector(x)
+            programs, constants, warps = self.cut(x, elements)
+            sizes = rows, cols // elements, x.stride(0) // elements, x.stride(1)
+            launch(_fused_multirow, (programs,), (x, y, *sizes), constants, num_warps=warps)
         return y
-
-    def for_any_rows(self, cols: int, dtype: torch.dtype) -> FusedMultirow:
-        """The cut of many rows of ``cols`` elements, whose bits it gives to few rows too."""
-        return FusedMultirow(*self._tile((FEW_ROWS + 1, cols), dtype))
-
-    def _tile(self, shape: Shape, dtype: torch.dtype) -> tuple[int, int]:
-        """Rows and warps of a program."""
-        block, short = next_power_of_two(shape[1]), shape[1] * dtype.itemsize <= SHORT
-        few = shape[0] <= FEW_ROWS
-        # Of 16-bit rows that are not powers of two a warp for each wastes least of the tile
-        uneven = dtype.itemsize == 2 and block > shape[1] > UNEVEN_FROM and not few
-        rows = self.rows_per_program or rows_by_shape(shape[0], block, dtype.itemsize, uneven)
-        alike = rows if uneven and rows <= MOST_ALIKE else None
-        return rows, self.num_warps or alike or warps_by_tile(rows, block, few, short)
 
 
 def rows_by_shape(rows: int, block: int, itemsize: int, uneven: bool = False) -> int:
@@ -136,20 +158,6 @@ def warps_by_tile(rows: int, block: int, few: bool = False, short: bool = False)
     a_warp = 256 if few or (rows > 1 and block <= 128) else 512
     most = rows // 2 if short and rows > 1 else 8
     return max(1, min(rows * block // a_warp, most, 8))
-
-
-def tile_refused(shape: Shape, rows: int, warps: int, most_a_lane: int) -> str | None:
-    """One sentence that says why a program cannot hold so many rows; None if it can."""
-    held = rows * next_power_of_two(shape[1]) // (WARP * warps)
-    if held > most_a_lane:
-        return (
-            f"rows_per_program={rows} and num_warps={warps} leave a lane {held} elements of "
-            f"rows of {shape[1]}, and it takes at most {most_a_lane}"
-        )
-    programs = -(-shape[0] // rows)
-    if programs > MOST_PROGRAMS:
-        return f"a launch takes {MOST_PROGRAMS} programs, not {programs}"
-    return None
 
 
 def lanes_by_tile(rows: int, warps: int, size: int) -> int:

@@ -12,57 +12,25 @@ Source: this project; tiles after PyTorch's PersistentSoftmax.cuh.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
 
 import torch
 from typing_extensions import override
 
-from ..device import Device
-from ..kernel import Kernel, Shape, power_of_two
-from ..language import jit, next_power_of_two, tl
-from ..launch import launch, load_hint, store_hint
-from ..softmax.fused_multirow import (
-    FEW_ROWS,
-    MOST_ROWS,
-    SHORT,
-    lanes_by_tile,
-    rows_by_shape,
-    tile_refused,
-    warps_by_tile,
-)
-from ..softmax.tiles import triton_statistics, vector
+from ..language import jit, tl
+from ..launch import launch
+from ..softmax.fused_multirow import Multirow
+from ..softmax.tiles import vector
 from ..traffic import M, N, Traffic
 from .operation import Gradient
 
-WIDEST = 2048  # elements of a row
-MOST_A_LANE = 64  # elements of y, and as many of dy
-
 
 @dataclass(frozen=True)
-class BackwardMultirow(Gradient):
-    """Several rows per program, which it holds whole.
+class BackwardMultirow(Multirow, Gradient):
+    """See `Multirow`."""
 
-    Attributes:
-        rows_per_program: Rows a program; None takes them by width and number of rows.
-        num_warps: Warps per program; None takes them by the rows and their width.
-    """
-
-    dtypes = (*Kernel.dtypes, torch.float64)
     moves = Traffic(reads=2 * M * N, writes=M * N)
     on_chip = 2 * N
-
-    rows_per_program: Annotated[int | None, power_of_two(1, MOST_ROWS)] = None
-    num_warps: Annotated[int | None, power_of_two(1, 32)] = None
-
-    @override
-    def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
-        """See `Kernel`; also rows too wide to share a program, and more of them than it holds."""
-        reason = super().unsupported(shape, dtype, device)
-        if reason is not None:
-            return reason
-        if shape[1] > WIDEST:
-            return f"takes rows of at most {WIDEST} elements, not {shape[1]}"
-        return tile_refused(shape, *self._tile(shape, dtype), MOST_A_LANE)
+    widest, most_a_lane = 2048, 64  # elements of y, and as many of dy
 
     @override
     def into(
@@ -74,34 +42,11 @@ class BackwardMultirow(Gradient):
         temperature: float = 1.0,
     ) -> None:
         """See `Gradient`; ``dx`` begins at a multiple of 16 bytes."""
-        rows, cols = y.shape
-        tile_rows, warps = self._tile((rows, cols), y.dtype)
-        elements = min(vector(y), vector(dy))
-        lanes = lanes_by_tile(tile_rows, warps, cols * y.element_size())
-        width = min(lanes * elements, next_power_of_two(cols))
+        (rows, cols), elements = y.shape, min(vector(y), vector(dy))
+        programs, constants, warps = self.cut(y, elements)
         strides = y.stride(0) // elements, y.stride(1), dy.stride(0) // elements, dy.stride(1)
-        launch(
-            _backward_multirow,
-            (-(-rows // tile_rows),),
-            (y, dy, dx, rows, cols // elements, *strides, 1 / temperature),
-            {
-                "VECTOR": elements,
-                "ROWS": tile_rows,
-                "WIDTH": width,
-                "PIECES": -(-cols // width),
-                "LOADS": load_hint(y),
-                "STORES": store_hint(y),
-                "STATISTICS": triton_statistics(y.dtype),
-            },
-            num_warps=warps,
-        )
-
-    def _tile(self, shape: Shape, dtype: torch.dtype) -> tuple[int, int]:
-        """Rows and warps of a program: by the rule of `fused_multirow`."""
-        block, few = next_power_of_two(shape[1]), shape[0] <= FEW_ROWS
-        rows = self.rows_per_program or rows_by_shape(shape[0], block, dtype.itemsize)
-        short = shape[1] * dtype.itemsize <= SHORT
-        return rows, self.num_warps or warps_by_tile(rows, block, few, short)
+        arguments = (y, dy, dx, rows, cols // elements, *strides, 1 / temperature)
+        launch(_backward_multirow, (programs,), arguments, constants, num_warps=warps)
 
 
 @jit
