@@ -56,18 +56,22 @@ class OnCluster(Kernel):
         programs: Programs per cluster, up to 16; None decides by the bytes of a row.
         num_warps: Warps per program; None decides by the same rule.
         place: Where a row is held, for messages.
+        matrices: How many matrices' rows are held.
+        in_vectors: Whether rows have to be whole vectors.
     """
 
     backend = "triton"
     place: ClassVar[str] = "registers"
+    matrices: ClassVar[int] = 1
+    in_vectors: ClassVar[bool] = False
 
     programs: Annotated[int | None, power_of_two(1, 16)] = None
     num_warps: Annotated[int | None, power_of_two(1, 16)] = None
 
     def plan(self, shape: Shape, dtype: torch.dtype, width: int, device: Device) -> Cut | None:
         """The cut of a row read by vectors of ``width``; None if it does not fit."""
-        rows, cols = shape
-        return cut((rows, cols), dtype.itemsize, width, device, self.programs, self.num_warps)
+        asked = self.programs, self.num_warps, self.matrices
+        return cut((shape[0], shape[1]), dtype.itemsize, width, device, *asked)
 
     @override
     def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
@@ -79,7 +83,9 @@ class OnCluster(Kernel):
             return "needs thread-block clusters: a CUDA device of sm_90 or newer, and Gluon"
         if 0 in shape:
             return None
-        rows, cols = shape
+        (rows, cols), size = shape, shape[1] * dtype.itemsize
+        if self.in_vectors and size % LONGEST != 0:
+            return f"takes rows of whole vectors of {LONGEST} bytes, not {size}"
         plan = self.plan(shape, dtype, LONGEST // dtype.itemsize, device)
         if self.programs is not None and self.programs > most:
             asked = f"clusters of {self.programs} programs are asked for"
@@ -159,7 +165,7 @@ def cut(
     device: Device,
     programs: int | None = None,
     warps: int | None = None,
-    tensors: int = 1,
+    matrices: int = 1,
     waiting: bool = True,
 ) -> Cut | None:
     """The cheapest cut of the rows of a matrix; None if a row does not fit on chip.
@@ -173,33 +179,33 @@ def cut(
         device: A CUDA device.
         programs: Programs per cluster; None takes the cheapest.
         warps: Warps per program; None decides by the same rule.
-        tensors: The number of matrices whose row is held on chip.
+        matrices: The number of matrices whose row is held on chip.
         waiting: Whether chunks of one matrix may wait in shared memory.
     """
-    waiting = waiting and tensors == 1
+    waiting = waiting and matrices == 1
     most, room = largest_cluster(device), device.shared_bytes_per_block or SHARED_BYTES
     cuts = [
         fitting
         for some in ([programs] if programs else (1, 2, 4, 8, 16))
         for many in ([warps] if warps else (1, 2, 4, 8, 16))
         if some <= most
-        and (fitting := _fitting(shape[1], itemsize, width, some, many, tensors, waiting))
+        and (fitting := _fitting(shape[1], itemsize, width, some, many, matrices, waiting))
         is not None
         and fitting.shared_bytes <= room
     ]
     if not cuts:
         return None
-    size = itemsize * tensors
-    return min(cuts, key=lambda one: _cost(one, shape, size, width * tensors, device))
+    size = itemsize * matrices
+    return min(cuts, key=lambda one: _cost(one, shape, size, width * matrices, device))
 
 
 def _fitting(
-    cols: int, itemsize: int, width: int, programs: int, warps: int, tensors: int, waiting: bool
+    cols: int, itemsize: int, width: int, programs: int, warps: int, matrices: int, waiting: bool
 ) -> Cut | None:
     """The cut of ``cols`` elements for so many programs and warps; None if they do not fit."""
     chunk = programs * warps * LANES * width
     chunks = max(1, -(-(cols // width * width) // chunk))  # of whole vectors
-    held = chunks * width * tensors  # elements per thread
+    held = chunks * width * matrices  # elements per thread
     packed = itemsize == 2 and width > 1 and held > 32
     if held <= (128 if packed else 64):
         return Cut(programs, warps, chunk, chunks, 0, packed)

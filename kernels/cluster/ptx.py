@@ -102,11 +102,18 @@ def normalizer(programs: int, warps: int, further: str = "", late: bool = False)
 
 
 @constexpr_function
-def total(programs: int, warps: int) -> str:
-    """PTX that turns a warp's sum, ``$1``, into the row's, ``$0``; ``$2`` is the slots' address."""
-    lines = _delivered(programs, warps, ["{$1, $1}"], "$2", False)
-    lines += [f"add.f32 sum, sum, b{i};" for i in range(_each(programs, warps))]
+def totals(programs: int, warps: int, pair: bool) -> str:
+    """PTX that turns a warp's sum, ``$1``, into the row's, ``$0``; ``$2`` is the slots' address.
+
+    Of a ``pair`` of sums, ``$2`` and ``$3`` become ``$0`` and ``$1``, and ``$4`` is the address.
+    """
+    first, second, slots = ("$2", "$3", "$4") if pair else ("$1", "$1", "$2")
+    lines = _delivered(programs, warps, [f"{{{first}, {second}}}"], slots, False, ZERO)
+    lines += [f"add.f32 sum, sum, a{i};" for i in range(_each(programs, warps))]
     lines += [*_add_lanes("sum", programs * warps), "mov.f32 $0, sum;"]
+    if pair:
+        lines += [f"add.f32 more, more, b{i};" for i in range(_each(programs, warps))]
+        lines += [*_add_lanes("more", programs * warps), "mov.f32 $1, more;"]
     return "{\n" + "\n".join(lines) + "\n}"
 
 
@@ -117,12 +124,19 @@ def _each(programs: int, warps: int) -> int:
 
 
 @constexpr_function
-def _delivered(programs: int, warps: int, messages: list[str], slots: str, late: bool) -> list[str]:
+def _delivered(
+    programs: int,
+    warps: int,
+    messages: list[str],
+    slots: str,
+    late: bool,
+    nothing: str = MINUS_INFINITY,
+) -> list[str]:
     """PTX that sends each warp's messages to all programs of the row, and waits for all.
 
     Afterwards each lane has its share of them: of the first message two numbers, a₀, b₀, a₁ …, with
-    a = −inf and b = 0 where there is none, and c₀, c₁ … of a second one. ``sum`` and ``more`` are
-    declared and 0.
+    a = ``nothing`` and b = 0 where there is none, and c₀, c₁ … of a second one. ``sum`` and
+    ``more`` are declared and 0.
     """
     number, each = programs * warps, _each(programs, warps)
     guard = "@p " if number < LANES else ""
@@ -143,7 +157,7 @@ def _delivered(programs: int, warps: int, messages: list[str], slots: str, late:
     lines += [f"mad.lo.u32 slot, lane, {SLOT}, {slots};"]
     for i in range(each):
         place = f"[slot+{LANES * SLOT * i}]"
-        lines += [f"mov.f32 a{i}, {MINUS_INFINITY};", f"mov.f32 b{i}, {ZERO};"]
+        lines += [f"mov.f32 a{i}, {nothing};", f"mov.f32 b{i}, {ZERO};"]
         lines.append(f"{guard}ld.shared.v2.f32 {{a{i}, b{i}}}, {place};")
     for i in range(each if len(messages) > 1 else 0):
         lines.append(f"mov.f32 c{i}, {ZERO};")

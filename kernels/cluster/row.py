@@ -8,7 +8,7 @@ they are multiples; with ENDS, for unaligned rows, they are in elements.
 from __future__ import annotations
 
 from ..language import aggregate, constexpr_function, gl, gluon_jit
-from .ptx import normalizer, open_slots, row_of, total
+from .ptx import normalizer, open_slots, row_of, totals
 
 
 @constexpr_function
@@ -95,6 +95,18 @@ class Row:
 
 
 @gluon_jit
+def whole_row(vectors, CHUNKS: gl.constexpr, VECTOR: gl.constexpr, EVEN: gl.constexpr):  # type: ignore[no-untyped-def]
+    """The places of a row of so many whole vectors, cut into a slice for each warp."""
+    SLICES: gl.constexpr = gl.num_ctas() * gl.num_warps()
+    WIDTH: gl.constexpr = 32 * VECTOR
+    layout: gl.constexpr = in_registers(VECTOR, gl.num_warps(), gl.num_ctas())
+    slice_ = gl.arange(0, SLICES, gl.SliceLayout(1, layout))
+    within = gl.arange(0, WIDTH, gl.SliceLayout(0, layout))
+    columns = (slice_[:, None] * WIDTH + within[None, :]).to(gl.int64)
+    return Row(columns, gl.cast(vectors, gl.int32), CHUNKS, SLICES * WIDTH, VECTOR, EVEN)
+
+
+@gluon_jit
 def slots_of(MESSAGES: gl.constexpr):  # type: ignore[no-untyped-def]
     """The address of this row's slots, for so many messages of each warp."""
     PTX: gl.constexpr = open_slots(gl.num_ctas(), gl.num_warps(), MESSAGES)
@@ -137,9 +149,19 @@ def normalizer_and_sum(maximum, summed, further, slots, HOW: gl.constexpr):  # t
 @gluon_jit
 def total_of(summed, slots):  # type: ignore[no-untyped-def]
     """The row's sum of all slices' sums."""
-    PTX: gl.constexpr = total(gl.num_ctas(), gl.num_warps())
+    PTX: gl.constexpr = totals(gl.num_ctas(), gl.num_warps(), False)
     return gl.inline_asm_elementwise(
         PTX, "=f,f,r", [summed, slots], gl.float32, is_pure=False, pack=1
+    )
+
+
+@gluon_jit
+def both_totals_of(one, other, slots):  # type: ignore[no-untyped-def]
+    """The row's sums of two of all slices' sums, in one message."""
+    PTX: gl.constexpr = totals(gl.num_ctas(), gl.num_warps(), True)
+    types: gl.constexpr = (gl.float32, gl.float32)
+    return gl.inline_asm_elementwise(
+        PTX, "=f,=f,f,f,r", [one, other, slots], types, is_pure=False, pack=1
     )
 
 

@@ -23,7 +23,6 @@ from typing_extensions import override
 
 from ..cluster.cut import OnCluster, reading
 from ..cluster.row import (
-    Row,
     distinct,
     ends_of,
     in_registers,
@@ -34,6 +33,7 @@ from ..cluster.row import (
     row_number,
     slots_of,
     summed_up,
+    whole_row,
 )
 from ..device import device_of
 from ..language import async_copy, barrier, constant, gl, gluon_jit
@@ -113,7 +113,6 @@ def _cluster(  # type: ignore[no-untyped-def]
 ):
     SLICES: gl.constexpr = gl.num_ctas() * gl.num_warps()
     WIDTH: gl.constexpr = 32 * VECTOR
-    CHUNK: gl.constexpr = SLICES * WIDTH
     layout: gl.constexpr = in_registers(VECTOR, gl.num_warps(), gl.num_ctas())
     single: gl.constexpr = in_registers(1, gl.num_warps(), gl.num_ctas())
     HELD: gl.constexpr = CHUNKS - SHARED  # chunks in registers
@@ -122,22 +121,19 @@ def _cluster(  # type: ignore[no-untyped-def]
     if SLICES > 1:
         slots = slots_of(1)
     number = row_number().to(gl.int64)
-    slice_ = gl.arange(0, SLICES, gl.SliceLayout(1, layout))
-    within = gl.arange(0, WIDTH, gl.SliceLayout(0, layout))
-    columns = (slice_[:, None] * WIDTH + within[None, :]).to(gl.int64)
     first, source = row_at(x, number, row_vectors, VECTOR, ENDS)
     result, target = row_at(y, number, vectors, VECTOR, ENDS)
     vectors = gl.cast(vectors, gl.int32)
     if ENDS:
         end, at_end, vectors, _ = ends_of(number, row_vectors, vectors, VECTOR, single)
-    row = Row(columns, vectors, CHUNKS, CHUNK, VECTOR, EVEN)
+    row = whole_row(vectors, CHUNKS, VECTOR, EVEN)
 
     if SHARED > 0:
         waiting = gl.allocate_shared_memory(
             x.dtype.element_ty, [SHARED, SLICES, WIDTH], in_shared_memory(VECTOR, gl.num_ctas())
         )
         for i in gl.static_range(SHARED):
-            place = source + (columns + i * CHUNK) * col_stride
+            place = source + (row.columns + i * row.CHUNK) * col_stride
             async_copy.async_copy_global_to_shared(waiting.index(i), place, cache_modifier=".cg")
         async_copy.commit_group()
     values = row.load(source, col_stride, SHARED, float("-inf"), LOADS)
@@ -191,7 +187,7 @@ def _cluster(  # type: ignore[no-untyped-def]
             for j in gl.static_range(TOGETHER):
                 exponential = _exponential(waiting.index(i + j).load(layout), row_maximum)
                 value = (exponential * inverse[:, None]).to(y.dtype.element_ty)
-                place = target + columns + (i + j) * CHUNK
+                place = target + row.columns + (i + j) * row.CHUNK
                 gl.store(place, value, eviction_policy=STORES)
     for i in gl.static_range(HELD):
         if PACKED:

@@ -18,10 +18,9 @@ from dataclasses import dataclass
 import torch
 from typing_extensions import override
 
-from ..cluster.cut import Cut, OnCluster, cut
-from ..cluster.row import Row, distinct, in_registers, row_number, slots_of, total_of
-from ..device import Device, device_of
-from ..kernel import Shape
+from ..cluster.cut import OnCluster
+from ..cluster.row import distinct, row_number, slots_of, total_of, whole_row
+from ..device import device_of
 from ..language import gl, gluon_jit
 from ..launch import launch, load_hint, store_hint
 from ..softmax.tiles import vector
@@ -36,20 +35,7 @@ class BackwardCluster(OnCluster, Gradient):
 
     moves = Traffic(reads=2 * M * N, writes=M * N)
     on_chip = 2 * N
-
-    @override
-    def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
-        """See `OnCluster`; also rows that are no whole vectors."""
-        reason = super().unsupported(shape, dtype, device)
-        if reason is None and shape[1] * dtype.itemsize % LONGEST != 0:
-            size = shape[1] * dtype.itemsize
-            return f"takes rows of whole vectors of {LONGEST} bytes, not {size}"
-        return reason
-
-    @override
-    def plan(self, shape: Shape, dtype: torch.dtype, width: int, device: Device) -> Cut | None:
-        (rows, cols), size = shape, dtype.itemsize
-        return cut((rows, cols), size, width, device, self.programs, self.num_warps, tensors=2)
+    matrices, in_vectors = 2, True
 
     @override
     def into(
@@ -111,22 +97,17 @@ def _backward_cluster(  # type: ignore[no-untyped-def]
     STORES: gl.constexpr,
 ):
     SLICES: gl.constexpr = gl.num_ctas() * gl.num_warps()
-    WIDTH: gl.constexpr = 32 * VECTOR
-    layout: gl.constexpr = in_registers(VECTOR, gl.num_warps(), gl.num_ctas())
     if SLICES > 1:
         slots = slots_of(1)
     number = row_number().to(gl.int64)
-    slice_ = gl.arange(0, SLICES, gl.SliceLayout(1, layout))
-    within = gl.arange(0, WIDTH, gl.SliceLayout(0, layout))
-    columns = (slice_[:, None] * WIDTH + within[None, :]).to(gl.int64)
+    row = whole_row(vectors, CHUNKS, VECTOR, EVEN)
     y += number * (gl.cast(y_vectors, gl.int64) * VECTOR)
     dy += number * (gl.cast(dy_vectors, gl.int64) * VECTOR)
     dx += number * (gl.cast(vectors, gl.int64) * VECTOR)
-    row = Row(columns, gl.cast(vectors, gl.int32), CHUNKS, SLICES * WIDTH, VECTOR, EVEN)
 
     ps = row.load(y, 1, 0, 0.0, LOADS)
     gs = row.load(dy, 1, 0, 0.0, LOADS)
-    products = gl.full([SLICES, WIDTH], 0.0, gl.float32, layout)
+    products = gl.full(row.columns.shape, 0.0, gl.float32, row.columns.type.layout)
     for i in gl.static_range(CHUNKS):
         p = distinct(ps[i], PACKED).to(gl.float32)
         products += p * distinct(gs[i], PACKED).to(gl.float32)

@@ -68,6 +68,20 @@ def test_what_a_recipe_adds_is_measured_and_stands_under_a_roof(
     assert timed["fraction_of_roof"].notna().all()
 
 
+def test_the_norm_on_a_cluster_is_measured_where_there_are_clusters(tmp_path: Path) -> None:
+    words = ["experiments.bench", "docs/rms_norm.py::RmsNorm", "grid=smoke", f"out={tmp_path}"]
+    done = subprocess.run(
+        [sys.executable, "-m", *words, *QUICK], cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    frame = load(tmp_path)
+    assert set(frame[frame["kernel"] == "RmsNormTorch"]["status"]) == {"ok"}
+    cluster = frame[frame["kernel"] == "RmsNormCluster"]
+    assert all(cluster["reason"].str.startswith("needs thread-block clusters")) or set(
+        cluster["status"]
+    ) == {"ok"}
+
+
 def test_the_harness_knows_no_operation_by_name() -> None:
     """Of analysis the sources' figures, claims and captions do, and one constant."""
     found = set()
