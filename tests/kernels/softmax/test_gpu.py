@@ -47,6 +47,18 @@ def right(kernel: Kernel, x: torch.Tensor) -> None:
         assert_softmax(kernel, x)
 
 
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_a_batch_invariant_row_has_its_bits_in_any_matrix(dtype: torch.dtype) -> None:
+    kernel = Auto(batch_invariant=True)
+    for cols in (1, 100, 256, 781, 1024, 4096, 32_000, 50_257, 131_072, 300_000, 1 << 19, 1 << 20):
+        x = torch.randn(200 if cols < 1 << 18 else 20, cols, device="cuda").to(dtype)
+        whole = kernel(x)
+        assert_softmax(kernel, x[:9])
+        for rows in (1, 3, 17, 128):
+            assert torch.equal(kernel(x[:rows]), whole[:rows]), (rows, cols)
+            assert torch.equal(kernel.prepare(x[:rows])(x[:rows]), whole[:rows]), (rows, cols)
+
+
 @pytest.mark.parametrize(
     "kernel",
     [
