@@ -17,8 +17,8 @@ from kernels import launch as launching
 from kernels.calls import like_rows
 from kernels.copy.copy_triton import CopyTriton
 from kernels.device import Device
-from kernels.launch import launch, launches, load_hint, store_hint, workspace
-from kernels.repeat import _KNOWN, Repeatable, alike
+from kernels.launch import launch, load_hint, recording, store_hint, workspace
+from kernels.repeat import _KNOWN, Repeatable, alike, dense
 
 L2 = 4096  # bytes
 Call = Callable[[torch.Tensor], torch.Tensor]
@@ -61,7 +61,7 @@ class Grouped(Flat):
 def test_a_launch_is_the_ordinary_one_and_is_told_to_who_listens() -> None:
     x, y = torch.ones(3), torch.ones(3)
     function = MagicMock(arg_names=("x", "y", "cols", "BLOCK"))
-    with launches() as seen:
+    with recording() as seen:
         launch(function, (5,), (x, y, 3), {"BLOCK": 4}, num_warps=8)
     launch(function, (6,), (x, y, 3), {"BLOCK": 4})
     assert function.__getitem__.call_args_list == [call((5,)), call((6,))]
@@ -69,7 +69,7 @@ def test_a_launch_is_the_ordinary_one_and_is_told_to_who_listens() -> None:
         call(x, y, 3, BLOCK=4, num_warps=8),
         call(x, y, 3, BLOCK=4),
     ]
-    (one,) = seen
+    (one,) = seen.launches
     assert (one.grid, one.arguments[2:]) == ((5, 1, 1), (3, 4))
 
 
@@ -195,11 +195,11 @@ def test_all_launches_are_repeated_on_other_memory(launcher: Any) -> None:
         launch(first, (2,), (base, weight, 5, space, y), {"BLOCK": 8})
         launch(second, (3,), (space, weight, 6, x, y), {"BLOCK": 9})
 
-    repeatable = Repeatable(work, 0)
+    repeatable = Repeatable(work, 0, dense((8,), torch.float32))
     pools = [torch.empty(64) for _ in range(4)]
     for lead in (0, 2, 0, 2):  # by each alignment, an ordinary launch and then a repeated one
-        x, y = pools.pop(), torch.empty(8)
-        repeatable(x[lead:], None, y)
+        x = pools.pop()
+        (y,) = repeatable(x[lead:], None)
         pools.insert(0, x)
         last = x, y, lead
     assert (first.ordinary, second.ordinary) == (2, 2)
