@@ -177,27 +177,31 @@ class Plan:
     Args:
         op: The operation.
         options: Its options, as its gradient takes them.
-        shown: How many of its answers a caller gets; the others are kept for the gradient.
+        call: Computes the operation's answers, the first ones for the caller, the others kept for
+            the gradient; what follows them nobody looks at.
+        gradient: The gradient of the first tensor, from what `RowOp.saved` returned and the
+            gradients of the caller's answers.
+        alone: Computes the caller's answers where no gradient is needed; None takes ``call``.
+        shown: The number of the caller's answers.
 
     Attributes:
+        direct: Whether the functions take the tensors themselves, or as `RowOp.arranged` has them.
         like: The test that `alike` made from the tensors of an earlier gradient.
     """
 
-    def __init__(self, op: RowOp[Any], options: Sequence[Any], shown: int = 1) -> None:
-        self.op, self.options, self.shown = op, options, shown
+    def __init__(
+        self,
+        op: RowOp[Any],
+        options: Sequence[Any],
+        call: Callable[..., Sequence[torch.Tensor]],
+        gradient: Callable[..., torch.Tensor],
+        *,
+        alone: Callable[..., Sequence[torch.Tensor]] | None = None,
+        shown: int = 1,
+    ) -> None:
+        self.op, self.options, self.call, self.gradient = op, options, call, gradient
+        self.alone, self.shown, self.direct = alone or call, shown, True
         self.like: Callable[..., bool | None] = unlike
-
-    def __call__(self, *tensors: torch.Tensor) -> Sequence[torch.Tensor]:
-        """All answers."""
-        raise NotImplementedError
-
-    def alone(self, *tensors: torch.Tensor) -> Sequence[torch.Tensor]:
-        """The answers that are shown, where no gradient is needed."""
-        return self(*tensors)
-
-    def gradient(self, *saved_and_grads: Any) -> torch.Tensor:
-        """The gradient of the first tensor; see `RowOp.gradient`, without the options."""
-        raise NotImplementedError
 
 
 P = TypeVar("P", bound=Plan)
@@ -211,8 +215,6 @@ class RowOp(Generic[P]):
 
     Attributes:
         schema: Of its PyTorch operator: tensors, then options.
-        inputs: The number of tensors in it.
-        answers: The number of its answers.
         plan_of: The plan for tensors and options, None where PyTorch's operations compute them.
         fake: Empty answers, for tensors and options.
         by_torch: The answers by PyTorch's operations.
@@ -222,14 +224,14 @@ class RowOp(Generic[P]):
             the options.
         gradient_by_torch: The same by PyTorch's operations, which can be differentiated again.
         differentiable: The number of answers that have a gradient.
-        arranged: The operator's tensors in the layout that a plan takes.
+        arranged: The tensors in a layout that kernels take.
         gradient_options: The options that the gradient takes, from the first tensor and options.
+        inputs: The number of tensors in the schema.
+        answers: The number of answers in the schema.
         operator: The registered operator.
     """
 
     schema: str
-    inputs: int
-    answers: int
     plan_of: Callable[..., P | None]
     fake: Callable[..., Any]
     by_torch: Callable[..., Any]
@@ -239,6 +241,8 @@ class RowOp(Generic[P]):
     differentiable: int = 1
     arranged: Callable[..., Tensors] = lambda *tensors: tensors
     gradient_options: Callable[..., Sequence[Any]] = lambda x, *options: options
+    inputs: int = field(init=False)
+    answers: int = field(init=False)
     operator: Any = field(init=False)
     # By the facts that are cheapest to read; the test that `alike` made compares the rest
     _plans: dict[Any, list[tuple[Callable[..., bool | None], P]]] = field(
@@ -246,6 +250,9 @@ class RowOp(Generic[P]):
     )
 
     def __post_init__(self) -> None:
+        given, _, made = self.schema.partition("->")
+        object.__setattr__(self, "inputs", given.count("Tensor"))
+        object.__setattr__(self, "answers", made.count("Tensor"))
         operator = define(self.schema, self._kernel, self.fake, self.by_torch, self._traced)
         object.__setattr__(self, "operator", operator)
 
@@ -286,13 +293,12 @@ class RowOp(Generic[P]):
         """The operator on real tensors."""
         plan, tensors = None, _given(arguments[: self.inputs])
         if runs_on(tensors[0]):
-            tensors = self.arranged(*tensors)
             plan = self.plan(tensors, arguments[self.inputs :])
         if plan is None:
             return self.by_torch(*arguments)
-        made = plan(*tensors)
+        made = plan.call(*(tensors if plan.direct else self.arranged(*tensors)))
         none = [made[0].new_empty(0) for _ in range(self.answers - len(made))]
-        return made[0] if self.answers == 1 else (*made, *none)
+        return made[0] if self.answers == 1 else (*made[: self.answers], *none)
 
 
 def _given(tensors: Sequence[Any]) -> tuple[Any, ...]:
@@ -303,6 +309,8 @@ def _given(tensors: Sequence[Any]) -> tuple[Any, ...]:
 
 def run(plan: Plan, *tensors: torch.Tensor) -> Any:
     """The answers of a call that nothing observes, one tensor or a tuple."""
+    if not plan.direct:
+        tensors = plan.op.arranged(*tensors)
     if tensors[0].requires_grad and torch.is_grad_enabled():
         return _differentiable(plan, *tensors)
     made = plan.alone(*tensors)
@@ -314,7 +322,7 @@ class _Planned(Function):
 
     @staticmethod
     def forward(ctx: Any, plan: Plan, *tensors: torch.Tensor) -> Any:
-        made = plan(*tensors)
+        made = plan.call(*tensors)
         ctx.plan, ctx.inputs = plan, len(tensors)
         ctx.save_for_backward(*plan.op.saved(tensors, made))
         if plan.shown == 1:
@@ -397,3 +405,9 @@ def padded_like(x: torch.Tensor) -> Layout:
     stride = x.stride(0)
     gaps = stride if cols <= stride <= cols + cols // 8 else cols
     return (rows, cols), (gaps, 1), x.dtype
+
+
+def same_layouts(first: Tensors, second: Tensors) -> bool:
+    """Whether tensors have the same shapes, strides and dtypes."""
+    layouts = ([(x.shape, x.stride(), x.dtype) for x in tensors] for tensors in (first, second))
+    return next(layouts) == next(layouts)

@@ -11,7 +11,7 @@ call.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -168,55 +168,46 @@ def gradient_by_torch(
 # --- by kernels ---
 
 
-class _Softmax(Plan):
+def _plan(x: torch.Tensor, dim: int, temperature: float, wanted: torch.dtype | None) -> Plan:
     """Softmax of tensors of one layout, contiguous, and its gradient."""
+    shape, dtype, index = x.shape, x.dtype, x.get_device()
+    result = result_dtype(dtype, wanted, len(shape), dim, temperature)
+    place = dim % max(len(shape), 1)
+    found = lines(shape or (1,), x.stride() or (1,), place)
+    rowwise = (
+        (found is not None and found.inner == 1 and found.strides[1] == 1)
+        and (temperature == 1 and result is dtype and 0 not in shape)
+        and AUTO.unsupported((found.outer, found.cols), dtype, device_of(x)) is None
+    )
+    prepared: dict[int, Callable[..., torch.Tensor]] = {}  # by alignment
 
-    def __init__(
-        self, x: torch.Tensor, dim: int, temperature: float, wanted: torch.dtype | None
-    ) -> None:
-        shape, dtype, index = x.shape, x.dtype, x.get_device()
-        result = result_dtype(dtype, wanted, len(shape), dim, temperature)
-        super().__init__(SOFTMAX, (dim, temperature, dtype))
-        place = dim % max(len(shape), 1)
-        found = lines(shape or (1,), x.stride() or (1,), place)
-        self.copied = x.numel() > 0 and (found is None or dtype not in DTYPES)
-        plain = temperature == 1 and result is dtype and 0 not in shape
-        if plain and found is not None and found.inner == 1 and found.strides[1] == 1:
-            plain = AUTO.unsupported((found.outer, found.cols), dtype, device_of(x)) is None
-        else:
-            plain = False
-        prepared: dict[int, Callable[..., torch.Tensor]] = {}  # by alignment
+    def launch(x: torch.Tensor, y: torch.Tensor) -> None:
+        if found is None or not rowwise:
+            return along(_at_least_1d(x), _at_least_1d(y), place, temperature)
+        rows = x.as_strided((found.outer, found.cols), (found.strides[0], 1))
+        offset = x.data_ptr() % ALIGNMENT
+        if offset not in prepared:
+            prepared[offset] = AUTO.prepare(rows)
+        prepared[offset](rows, y.view(rows.shape))
+        return None
 
-        def launch(x: torch.Tensor, y: torch.Tensor) -> None:
-            if found is None or not plain:
-                return along(_at_least_1d(x), _at_least_1d(y), place, temperature)
-            rows = x.as_strided((found.outer, found.cols), (found.strides[0], 1))
-            offset = x.data_ptr() % ALIGNMENT
-            if offset not in prepared:
-                prepared[offset] = AUTO.prepare(rows)
-            prepared[offset](rows, y.view(rows.shape))
-            return None
+    def copied(x: torch.Tensor) -> Sequence[torch.Tensor]:
+        x = x.to(result).contiguous()
+        plan = SOFTMAX.plan((x,), (dim, temperature, None))
+        assert plan is not None
+        return plan.call(x)
 
-        self._softmax = Repeatable(launch, index, dense(shape, result))
-        (_, strides, _) = dense(shape, result)
-        self._backward = _backward(shape, strides, strides, result, index, *self.options)
-        self._result = result
+    layout = dense(shape, result)
+    of_dense = _backward(shape, layout[1], layout[1], result, index, dim, temperature, dtype)
 
-    def __call__(self, *tensors: torch.Tensor) -> list[torch.Tensor]:
-        (x,) = tensors
-        if self.copied:
-            x, (dim, temperature, _) = x.to(self._result).contiguous(), self.options
-            plan = SOFTMAX.plan((x,), (dim, temperature, None))
-            assert plan is not None
-            return [*plan(x)]
-        return self._softmax(x)
-
-    def gradient(self, *saved_and_grads: Any) -> torch.Tensor:
-        y, dy = saved_and_grads
+    def gradient(y: torch.Tensor, dy: torch.Tensor) -> torch.Tensor:
         if y.is_contiguous() and dy.is_contiguous():
-            dx: torch.Tensor = self._backward(y, dy)[0]
-            return dx
-        return softmax_gradient(y, dy, *self.options)
+            return of_dense(y, dy)[0]  # type: ignore[no-any-return]
+        return softmax_gradient(y, dy, dim, temperature, dtype)
+
+    copies = x.numel() > 0 and (found is None or dtype not in DTYPES)
+    call = copied if copies else Repeatable(launch, index, layout)
+    return Plan(SOFTMAX, (dim, temperature, dtype), call, gradient)
 
 
 def softmax_gradient(
@@ -274,9 +265,7 @@ backward_operator = define(
 )
 SOFTMAX = RowOp(
     schema=f"softmax(Tensor x, {_OPTIONS}) -> Tensor",
-    inputs=1,
-    answers=1,
-    plan_of=_Softmax,
+    plan_of=_plan,
     fake=_fake,
     by_torch=by_torch,
     saved=lambda _, answers: answers,

@@ -43,6 +43,7 @@ from ..calls import (
     padded_like,
     run,
     runs_on,
+    same_layouts,
     transformed,
     watched,
 )
@@ -84,7 +85,7 @@ class Settings(NamedTuple):
     dtype: torch.dtype
 
 
-EXACT = [int, str, float, float, float, float, torch.dtype]  # as keys, True, 1 and 1.0 are one
+EXACT = (int, str, float, float, float, float, torch.dtype)  # as keys, True, 1 and 1.0 are one
 
 
 def cross_entropy(
@@ -146,9 +147,9 @@ def cross_entropy(
         if isinstance(target, torch.Tensor) and target.dim() == input.dim():
             target = target.movedim(dim, 1)  # probabilities
     numbers = label_smoothing, z_loss, softcap, temperature
-    settings = Settings(ignore_index, reduction, *numbers, _dtype_of_loss(input, dtype))
+    settings = ignore_index, reduction, *numbers, _dtype_of_loss(input, dtype)
     tensors = (input, target) if weight is None else (input, target, weight)
-    if not is_dynamo_compiling() and [*map(type, settings)] != EXACT:
+    if not is_dynamo_compiling() and (*map(type, settings),) != EXACT:
         settings = _exact(settings)
     plan = LOSS.recall(tensors, settings)
     if plan is None and (
@@ -160,18 +161,13 @@ def cross_entropy(
         base = input if input._base is None else input._base
         if input.is_leaf or (base.is_leaf and base.requires_grad):
             raise RuntimeError(LEAF)
-    if plan is None:
-        if not _takes(input, target, weight, settings):
-            return by_torch(input, target, weight, *settings)
-        rows = _arranged(*tensors)
-        if [*map(_layout, rows)] != [*map(_layout, tensors)]:
-            loss = cross_entropy(*_three(rows), **settings._asdict(), inplace=training)
-            return loss.view(target.shape) if reduction == "none" else loss
-        plan = LOSS.plan(tensors, settings)
-        assert plan is not None
+    if plan is None and (plan := LOSS.plan(tensors, settings)) is None:
+        return by_torch(input, target, weight, *settings)
     if training and plan.apart and _overwritten is not None:
-        return _overwriting(plan, *tensors)
-    return run(plan, *tensors)  # type: ignore[no-any-return]
+        loss = _overwriting(plan, *(tensors if plan.direct else _arranged(*tensors)))
+    else:
+        loss = run(plan, *tensors)
+    return loss if plan.direct or reduction != "none" else loss.view(target.shape)
 
 
 def logprob_entropy(
@@ -196,7 +192,7 @@ def logprob_entropy(
     plan = None
     if type(temperature) is float:
         plan = NUMBERS.recall((logits, target), (temperature,))
-    if plan is not None:
+    if plan is not None and plan.direct:
         return run(plan, logits, target)  # type: ignore[no-any-return]
     for name, value in (("logits", logits), ("target", target)):
         if not isinstance(value, torch.Tensor):
@@ -221,10 +217,7 @@ def logprob_entropy(
     if not plain or 0 in logits.shape or logits.dtype not in DTYPES or not runs_on(logits):
         logprob, entropy, _ = numbers_by_torch(logits, target, temperature)
         return logprob, entropy
-    rows = logits.reshape(-1, logits.shape[-1])
-    if rows.stride(1) != 1 and rows.shape[1] > 1:
-        rows = rows.contiguous()
-    logprob, entropy = row_numbers(temperature, rows, target.reshape(-1).contiguous())
+    logprob, entropy = row_numbers(temperature, logits, target)
     return logprob.view(target.shape), entropy.view(target.shape)
 
 
@@ -258,7 +251,7 @@ def _dtype_of_loss(input: torch.Tensor, wanted: torch.dtype | None) -> torch.dty
     return torch.float32 if small else input.dtype
 
 
-def _exact(settings: Settings) -> Settings:
+def _exact(settings: tuple[Any, ...]) -> tuple[Any, ...]:
     """The settings in the types of `EXACT`; errors are PyTorch's own for its own options."""
     ignored, reduction, smoothing, *numbers, dtype = settings
     if not (
@@ -327,10 +320,6 @@ def _three(tensors: Tensors) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor |
     return tensors[0], tensors[1], tensors[2] if len(tensors) > 2 else None
 
 
-def _layout(x: torch.Tensor) -> Layout:
-    return x.shape, x.stride(), x.dtype
-
-
 # --- by PyTorch's operations ---
 
 
@@ -388,19 +377,13 @@ class _Loss(Plan):
     The forward pass keeps the logsumexp of each row, (M,); under "mean" followed by the common
     factor of all gradients, (M + 1,).
 
-    Args:
-        logits: (M, N).
-        rest: The targets, the weights if there are any, and the `Settings`.
-
     Attributes:
         apart: Whether no two rows overlap.
         fused: Whether one number scales the gradients of all rows, and is known before the backward
             pass. A float16 gradient would be rounded twice.
     """
 
-    def __init__(self, logits: torch.Tensor, *rest: Any) -> None:
-        settings = Settings(*rest[-len(Settings._fields) :])
-        super().__init__(LOSS, settings)
+    def __init__(self, logits: torch.Tensor, settings: Settings) -> None:
         self.losses = by_kernels.Options(
             ignore_index=settings.ignore_index,
             label_smoothing=settings.label_smoothing,
@@ -414,47 +397,40 @@ class _Loss(Plan):
         self.dtype, self.apart = settings.dtype, logits.stride(0) >= logits.shape[1] or rows == 1
         self.fused = not none and logits.dtype is not torch.float16
 
-        losses: Layout = (rows,), (1,), settings.dtype if none else wide
-        out: Layout | None = None if none else ((), (), settings.dtype)
-        kept: Layout = (rows + self.mean,), (1,), wide
-        self._alone = Repeatable(self._launch_forward, index, losses, None, out)
-        self._forward = Repeatable(self._launch_forward, index, losses, kept, out)
-        self._both = Repeatable(self._launch_both, index, losses, kept, ((1,), (1,), wide), out)
+        # the answer, what is kept, and what is reduced to the answer
+        loss: Layout = ((rows,), (1,), self.dtype)
+        losses: Layout | None = None
+        if not none:
+            loss, losses = ((), (), self.dtype), ((rows,), (1,), wide)
+        kept = (rows + self.mean,), (1,), wide
+        super().__init__(
+            LOSS,
+            settings,
+            Repeatable(self._launch_forward, index, loss, kept, losses),
+            self._gradient,
+            alone=Repeatable(self._launch_forward, index, loss, None, losses),
+        )
+        self.both = Repeatable(self._launch_both, index, loss, kept, losses, ((1,), (1,), wide))
         self._multiply = Repeatable(multiply, index)
         # apart for a gradient of the loss for all rows, and for one for each row
-        gradient = padded_like(logits)
-        self._backward = [Repeatable(self._launch_backward, index, gradient) for _ in range(2)]
+        dlogits = padded_like(logits)
+        self._backward = [Repeatable(self._launch_backward, index, dlogits) for _ in range(2)]
         self._over = [Repeatable(self._launch_over, index) for _ in range(2)]
 
-    def __call__(self, *tensors: torch.Tensor) -> Pair:
-        """The loss, and the tensor kept for the gradient."""
-        losses, kept, out = self._forward(*_three(tensors))
-        return losses if out is None else out, kept
-
-    def alone(self, *tensors: torch.Tensor) -> Tensors:
-        losses, _, out = self._alone(*_three(tensors))
-        return (losses if out is None else out,)
-
-    def loss_and_gradient(self, *tensors: torch.Tensor) -> torch.Tensor:
-        """The loss; writes its gradient over the logits. Only if `fused`."""
-        out: torch.Tensor = self._both(*_three(tensors))[-1]
-        return out
-
-    def gradient(self, *saved_and_grads: Any) -> torch.Tensor:
-        *saved, dloss = saved_and_grads
+    def _gradient(self, *saved_and_grad: Any) -> torch.Tensor:
+        *saved, dloss = saved_and_grad
         each, dloss = self._of_rows(dloss)
         dlogits: torch.Tensor = self._backward[each](*saved, dloss)[0]
         return dlogits
 
-    def overwrite(self, *saved_and_grads: Any) -> None:
-        """Writes the gradient over the logits."""
-        *saved, dloss = saved_and_grads
+    def overwrite(self, logits: torch.Tensor, *rest: Any) -> None:
+        """Writes over the logits their gradient, or what follows from the gradient there."""
+        *saved, dloss = rest
         each, dloss = self._of_rows(dloss)
-        self._over[each](*saved, dloss)
-
-    def multiply(self, gradient: torch.Tensor, dloss: torch.Tensor) -> None:
-        """Multiplies a gradient in place by the gradient of the loss, one number."""
-        self._multiply(gradient, self._of_rows(dloss)[1])
+        if saved:
+            self._over[each](logits, *saved, dloss)
+        else:
+            self._multiply(logits, dloss)
 
     def _of_rows(self, dloss: torch.Tensor) -> tuple[bool, torch.Tensor]:
         """Whether each row has its own incoming gradient; and these, or the one number for all."""
@@ -466,22 +442,24 @@ class _Loss(Plan):
             dloss = dloss.as_strided((1,), (0,)).clone()
         return False, dloss
 
-    def _launch_forward(self, logits: Any, target: Any, weight: Any, *answers: Any) -> None:
-        losses, kept, out = answers
-        given = {"target": target, "weight": weight, "loss": losses, "lse": kept}
-        auto.run(logits, self.losses, **given)
-        self._reduce(losses, target, weight, out, kept)
+    def _launch_forward(self, logits: Any, target: Any, *rest: Any) -> None:
+        *weights, loss, kept, losses = rest
+        (weight,) = weights or (None,)
+        each = loss if losses is None else losses
+        auto.run(logits, self.losses, target=target, weight=weight, loss=each, lse=kept)
+        self._reduce(losses, target, weight, loss, kept)
 
-    def _launch_both(self, logits: Any, target: Any, weight: Any, *answers: Any) -> None:
-        losses, kept, scale, out = answers
+    def _launch_both(self, logits: Any, target: Any, *rest: Any) -> None:
+        *weights, loss, kept, losses, scale = rest
+        (weight,) = weights or (None,)
         if self.mean:
             by_kernels.scale_of_mean(target, self.losses, weight, scale=scale)
         given = {"target": target, "weight": weight, "dloss": scale if self.mean else None}
         auto.run(logits, self.losses, **given, loss=losses, lse=kept, dlogits=logits)
-        self._reduce(losses, target, weight, out, None)
+        self._reduce(losses, target, weight, loss, None)
 
     def _reduce(self, losses: Any, target: Any, weight: Any, out: Any, kept: Any) -> None:
-        if out is not None:
+        if losses is not None:
             by_kernels.reduce_losses(
                 losses, target, self.losses, weight, self.mean, out=out, kept=kept
             )
@@ -517,10 +495,11 @@ def _fake(logits: torch.Tensor, target: Any, weight: Any, *settings: Any) -> Pai
 def _gradient_kernel(
     logits: Any, target: Any, weight: Any, kept: Any, dloss: Any, *settings: Any
 ) -> torch.Tensor:
-    tensors = _arranged(logits, target, *(() if weight is None else (weight,)))
-    plan = LOSS.plan(tensors, Settings(*settings)) if runs_on(logits) else None
-    saved = *_three(tensors), kept, dloss
-    return plan.gradient(*saved) if plan else _gradient_by_torch(*saved, *settings)
+    tensors = (logits, target) if weight is None else (logits, target, weight)
+    plan = LOSS.plan(tensors, settings) if runs_on(logits) else None
+    if plan is None:
+        return _gradient_by_torch(logits, target, weight, kept, dloss, *settings)
+    return plan.gradient(*_three(_arranged(*tensors)), kept, dloss)
 
 
 def _gradient_by_torch(
@@ -544,15 +523,19 @@ gradient_operator = define(
 
 
 def _plan_of(*arguments: Any) -> _Loss | None:
-    tensors, settings = arguments[: -len(Settings._fields)], arguments[-len(Settings._fields) :]
-    return _Loss(*arguments) if _takes(*_three(tensors), settings) else None
+    count = len(arguments) - len(Settings._fields)
+    tensors, settings = arguments[:count], Settings(*arguments[count:])
+    if not _takes(*_three(tensors), settings):
+        return None
+    rows = _arranged(*tensors)
+    plan = _Loss(rows[0], settings)
+    plan.direct = same_layouts(rows, tensors)
+    return plan
 
 
 LOSS: RowOp[_Loss] = RowOp(
     schema=f"cross_entropy(Tensor logits, Tensor target, Tensor? weight, {_SETTINGS}) "
     "-> (Tensor, Tensor)",
-    inputs=3,
-    answers=2,
     plan_of=_plan_of,
     fake=_fake,
     by_torch=_both_by_torch,
@@ -576,10 +559,10 @@ class _Overwriting(Function):
         # the same memory as a second storage; the storage of the logits can then refuse reads
         taken = dlpack.from_dlpack(torch._C._to_dlpack(logits.detach()))
         if plan.fused:
-            loss = plan.loss_and_gradient(taken, *rest)
+            loss: torch.Tensor = plan.both(taken, *rest)[0]
             ctx.save_for_backward(taken)
         else:
-            loss, kept = plan(taken, *rest)
+            loss, kept, *_ = plan.call(taken, *rest)
             ctx.save_for_backward(*_three((taken, *rest)), kept)
         assert _overwritten is not None
         _overwritten(logits.untyped_storage()._cdata, OVERWRITTEN)
@@ -593,10 +576,7 @@ class _Overwriting(Function):
             raise RuntimeError(TWICE)
         gradient, *rest = ctx.saved_tensors
         ctx.taken, dloss = True, dloss.resolve_neg()
-        if ctx.plan.fused:
-            ctx.plan.multiply(gradient, dloss)
-        else:
-            ctx.plan.overwrite(gradient, *rest, dloss)
+        ctx.plan.overwrite(gradient, *rest, dloss)
         return None, gradient, *ctx.rest
 
 

@@ -25,6 +25,7 @@ from ..calls import (
     padded_like,
     run,
     runs_on,
+    same_layouts,
     watched,
 )
 from ..cross_entropy import auto
@@ -86,7 +87,7 @@ def logsumexp(x: torch.Tensor, dim: int = -1, keepdim: bool = False) -> torch.Te
         if x.dtype in (torch.float16, torch.bfloat16):
             return torch.logsumexp(x.float(), dim, keepdim).to(x.dtype)
         return torch.logsumexp(x, dim, keepdim)
-    (lse,) = row_numbers(1.0, x.reshape(-1, x.shape[-1]))
+    (lse,) = row_numbers(1.0, x)
     shape = x.shape[:-1]
     return lse.to(x.dtype).view((*shape, 1) if keepdim else shape)
 
@@ -107,23 +108,14 @@ def _by_rows(x: torch.Tensor, dim: Any) -> bool:
 # --- log-softmax ---
 
 
-class _LogSoftmax(Plan):
-    """Log-softmax of tensors of one layout along the last dimension."""
+def _log_softmax_plan(x: torch.Tensor) -> Plan | None:
+    cols = x.shape[-1] if x.dim() else 1
 
-    def __init__(self, x: torch.Tensor) -> None:
-        super().__init__(LOG_SOFTMAX, ())
-        cols = x.shape[-1]
+    def launch(x: torch.Tensor, y: torch.Tensor) -> None:
+        auto.run(x.reshape(-1, cols), y=y.view(-1, cols))
 
-        def launch(x: torch.Tensor, y: torch.Tensor) -> None:
-            auto.run(x.reshape(-1, cols), y=y.view(-1, cols))
-
-        self._made = Repeatable(launch, x.get_device(), dense(x.shape, x.dtype))
-
-    def __call__(self, *tensors: torch.Tensor) -> list[torch.Tensor]:
-        return self._made(*tensors)
-
-    def gradient(self, *saved_and_grads: Any) -> torch.Tensor:
-        return _log_softmax_gradient(*saved_and_grads)
+    call = Repeatable(launch, x.get_device(), dense(x.shape, x.dtype))
+    return Plan(LOG_SOFTMAX, (), call, _log_softmax_gradient) if _by_rows(x, -1) else None
 
 
 def _log_softmax_gradient(y: torch.Tensor, dy: torch.Tensor) -> torch.Tensor:
@@ -132,9 +124,7 @@ def _log_softmax_gradient(y: torch.Tensor, dy: torch.Tensor) -> torch.Tensor:
 
 LOG_SOFTMAX = RowOp(
     schema="log_softmax(Tensor x) -> Tensor",
-    inputs=1,
-    answers=1,
-    plan_of=lambda x: _LogSoftmax(x) if _by_rows(x, -1) else None,
+    plan_of=_log_softmax_plan,
     fake=lambda x: x.new_empty(x.shape),
     by_torch=lambda x: torch.log_softmax(x, -1, x.dtype).contiguous(),
     saved=lambda _, answers: answers,
@@ -148,18 +138,17 @@ log_softmax_operator = LOG_SOFTMAX.operator
 
 
 def row_numbers(temperature: float, *tensors: torch.Tensor) -> Tensors:
-    """(logsumexp(z),) of each row of x (M, N); with a target (M,), log p[target] and the entropy.
+    """(logsumexp(z),) of each row of x (…, N); with a target (…), log p[target] and the entropy.
 
-    z is x / temperature. The results are float32 (float64 for float64). Takes plain calls on a
-    device with kernels and compiled ones.
+    z is x / temperature. The results are (M,), float32 (float64 for float64). Takes plain calls on
+    a device with kernels, and compiled ones.
     """
-    target = tensors[1] if len(tensors) > 1 else None
     if torch.compiler.is_compiling():
-        made: Tensors = numbers_operator(tensors[0], target, temperature)
-        return made[:1] if target is None else made[:2]
+        x, *target = _arranged(*tensors)
+        made: Tensors = numbers_operator(x, target[0] if target else None, temperature)
+        return made[: len(tensors)]
     plan = NUMBERS.plan(tensors, (temperature,))
-    if plan is None:
-        return numbers_by_torch(tensors[0], target, temperature)[: len(tensors)]
+    assert plan is not None
     made = run(plan, *tensors)
     return (made,) if plan.shown == 1 else made  # type: ignore[return-value]
 
@@ -177,46 +166,55 @@ def numbers_by_torch(x: torch.Tensor, target: Maybe, temperature: float) -> Tens
     return chosen - lse, lse - (p * finite).sum(-1), lse
 
 
-class _Numbers(Plan):
-    """The numbers of rows of one layout, and their gradient."""
+def _numbers_plan(x: torch.Tensor, *rest: Any) -> Plan | None:
+    *target, temperature = rest
+    if 0 in x.shape or x.dtype not in DTYPES:
+        return None
+    rows = _arranged(x, *target)
+    each = dense(rows[0].shape[:1], torch.promote_types(x.dtype, torch.float32))
+    dx, index = padded_like(rows[0]), x.get_device()
 
-    def __init__(self, x: torch.Tensor, *target_and_temperature: Any) -> None:
-        *target, self.temperature = target_and_temperature
-        super().__init__(NUMBERS, (self.temperature,), 1 + len(target))
-        index = x.get_device()
-        each = dense(x.shape[:1], torch.promote_types(x.dtype, torch.float32))
-        self._lse = Repeatable(lambda x, lse: auto.run(x, lse=lse), index, each)
-        self._all = Repeatable(self._launch_all, index, each, each, each)
-        self._gradient = {  # by the gradients that there are
-            there: Repeatable(self._launch_gradient, index, padded_like(x))
-            for there in ((True, True), (True, False), (False, True))
-        }
+    def logsumexp_of(x: Any, lse: Any) -> None:
+        auto.run(x, lse=lse)
 
-    def __call__(self, *tensors: torch.Tensor) -> list[torch.Tensor]:
-        return self._lse(*tensors) if len(tensors) == 1 else self._all(*tensors)
-
-    def gradient(self, *saved_and_grads: Any) -> torch.Tensor:
-        x, target, entropy, lse, first, *second = saved_and_grads
-        grads = [first, *(second if target is not None else ()), None][:2]
-        launch = self._gradient[grads[0] is not None, grads[1] is not None]
-        grads = [None if each is None else aligned(each) for each in grads]
-        dx: torch.Tensor = launch(x, target, entropy, lse, *grads)[0]
-        return dx
-
-    def _launch_all(self, x: Any, target: Any, logprob: Any, entropy: Any, lse: Any) -> None:
-        options = Options(temperature=self.temperature)
+    def all_of(x: Any, target: Any, logprob: Any, entropy: Any, lse: Any) -> None:
+        options = Options(temperature=temperature)
         auto.run(x, options, target=target, logprob=logprob, entropy=entropy, lse=lse)
 
-    def _launch_gradient(
-        self, x: Any, target: Any, entropy: Any, lse: Any, first: Any, second: Any, dx: Any
+    def launch(
+        x: Any, target: Any, entropy: Any, lse: Any, first: Any, second: Any, dx: Any
     ) -> None:
         dlse, dlogprob = (first, None) if target is None else (None, first)
-        row_gradient(x, lse, dlse, target, dlogprob, entropy, second, dx, self.temperature)
+        row_gradient(x, lse, dlse, target, dlogprob, entropy, second, dx, temperature)
+
+    launches = {  # by the gradients that there are
+        there: Repeatable(launch, index, dx)
+        for there in ((True, True), (True, False), (False, True))
+    }
+
+    def gradient(
+        x: Any, target: Any, entropy: Any, lse: Any, first: Any, second: Any = None
+    ) -> Any:
+        if target is None:
+            second = None
+        first, second = (None if each is None else aligned(each) for each in (first, second))
+        repeatable = launches[first is not None, second is not None]
+        return repeatable(x, target, entropy, lse, first, second)[0]
+
+    call = Repeatable(all_of, index, each, each, each)
+    if not target:
+        call = Repeatable(logsumexp_of, index, each)
+    plan = Plan(NUMBERS, (temperature,), call, gradient, shown=1 + len(target))
+    plan.direct = same_layouts(rows, (x, *target))
+    return plan
 
 
 def _arranged(x: torch.Tensor, *target: torch.Tensor) -> Tensors:
-    rows = x if x.stride(1) == 1 or x.shape[1] == 1 else x.contiguous()
-    return rows, *(each.contiguous() for each in target)
+    """Rows of adjacent elements, and their targets."""
+    rows = x.reshape(-1, x.shape[-1])
+    if rows.stride(1) != 1 and rows.shape[1] > 1:
+        rows = rows.contiguous()
+    return rows, *(each.reshape(-1).contiguous() for each in target)
 
 
 def _saved(tensors: Tensors, answers: Sequence[torch.Tensor]) -> Sequence[Maybe]:
@@ -232,11 +230,11 @@ def _fake(x: torch.Tensor, target: Maybe, temperature: float) -> Tensors:
 
 
 def _gradient_kernel(x: torch.Tensor, target: Maybe, *rest: Any) -> torch.Tensor:
-    tensors = _arranged(x, *(() if target is None else (target,)))
+    tensors = (x,) if target is None else (x, target)
     plan = NUMBERS.plan(tensors, rest[-1:]) if runs_on(x) else None
     if plan is None:
         return _gradient_by_torch(x, target, *rest)
-    return plan.gradient(*(*tensors, None)[:2], *rest[:-1])
+    return plan.gradient(*(*plan.op.arranged(*tensors), None)[:2], *rest[:-1])
 
 
 def _gradient_by_torch(
@@ -259,9 +257,7 @@ gradient_operator = define(
 )
 NUMBERS = RowOp(
     schema="row_numbers(Tensor x, Tensor? target, float temperature) -> (Tensor, Tensor, Tensor)",
-    inputs=2,
-    answers=3,
-    plan_of=lambda x, *rest: None if 0 in x.shape or x.dtype not in DTYPES else _Numbers(x, *rest),
+    plan_of=_numbers_plan,
     fake=_fake,
     by_torch=numbers_by_torch,
     saved=_saved,
