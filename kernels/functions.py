@@ -31,9 +31,8 @@ from .calls import (
     watched,
 )
 from .device import device_of
-from .lines import lines
+from .lines import along, lines
 from .repeat import ALIGNMENT, Repeatable, dense
-from .softmax.along import along
 from .softmax.auto import Auto
 from .softmax_backward.backward_auto import BackwardAuto
 
