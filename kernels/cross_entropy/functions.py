@@ -189,11 +189,10 @@ def logprob_entropy(
         TypeError: an argument has a wrong type.
         ValueError: shapes differ, or the temperature is out of range.
     """
-    plan = None
     if type(temperature) is float:
         plan = NUMBERS.recall((logits, target), (temperature,))
-    if plan is not None and plan.direct:
-        return run(plan, logits, target)  # type: ignore[no-any-return]
+        if plan is not None and plan.direct:
+            return run(plan, logits, target)  # type: ignore[no-any-return]
     for name, value in (("logits", logits), ("target", target)):
         if not isinstance(value, torch.Tensor):
             given = type(value).__name__

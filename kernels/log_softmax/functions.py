@@ -31,6 +31,7 @@ from ..calls import (
 from ..cross_entropy import auto
 from ..cross_entropy.gradients import row_gradient
 from ..cross_entropy.rows import Options
+from ..lines import lines
 from ..repeat import Repeatable, aligned, dense
 
 Maybe = torch.Tensor | None
@@ -109,13 +110,17 @@ def _by_rows(x: torch.Tensor, dim: Any) -> bool:
 
 
 def _log_softmax_plan(x: torch.Tensor) -> Plan | None:
-    cols = x.shape[-1] if x.dim() else 1
+    if not _by_rows(x, -1):
+        return None
+    cols = x.shape[-1]
 
     def launch(x: torch.Tensor, y: torch.Tensor) -> None:
-        auto.run(x.reshape(-1, cols), y=y.view(-1, cols))
+        auto.run(x.view(-1, cols), y=y.view(-1, cols))
 
     call = Repeatable(launch, x.get_device(), dense(x.shape, x.dtype))
-    return Plan(LOG_SOFTMAX, (), call, _log_softmax_gradient) if _by_rows(x, -1) else None
+    plan = Plan(LOG_SOFTMAX, (), call, _log_softmax_gradient)
+    plan.direct = lines(x.shape, x.stride(), x.dim() - 1) is not None
+    return plan
 
 
 def _log_softmax_gradient(y: torch.Tensor, dy: torch.Tensor) -> torch.Tensor:
@@ -130,6 +135,7 @@ LOG_SOFTMAX = RowOp(
     saved=lambda _, answers: answers,
     gradient=_log_softmax_gradient,
     gradient_by_torch=_log_softmax_gradient,
+    arranged=lambda x: (x.contiguous(),),
 )
 log_softmax_operator = LOG_SOFTMAX.operator
 
