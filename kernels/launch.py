@@ -2,7 +2,7 @@
 
 `launch` is ``function[grid](*arguments, **constants, **options)``: Triton binds the arguments,
 inspects the type, value and alignment of each, finds the compiled kernel and launches it, in
-7–14 µs of host time. `launches` collects these launches, for `kernels.repeat` to repeat them.
+7–14 µs of host time. `recording` keeps these launches, for `kernels.repeat` to repeat them.
 
 Eviction hints (`load_hint`, `store_hint`): inputs and outputs pass through L2 together, and by
 default the oldest line is evicted. Loads and stores may ask for `evict_last`: such lines are
@@ -25,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -51,7 +51,31 @@ class Launched:
     arguments: tuple[Any, ...]
 
 
-_listening: ContextVar[list[Launched] | None] = ContextVar("_listening", default=None)
+@dataclass
+class Recording:
+    """What happened inside a `recording` block.
+
+    Attributes:
+        launches: The launches, in order.
+        workspaces: The memory that `workspace` returned.
+    """
+
+    launches: list[Launched] = field(default_factory=list)
+    workspaces: list[torch.Tensor] = field(default_factory=list)
+
+
+_recording: ContextVar[Recording | None] = ContextVar("_recording", default=None)
+
+
+@contextmanager
+def recording() -> Iterator[Recording]:
+    """Records the launches and workspaces of this thread inside the block."""
+    seen = Recording()
+    token = _recording.set(seen)
+    try:
+        yield seen
+    finally:
+        _recording.reset(token)
 
 
 def launch(
@@ -61,7 +85,7 @@ def launch(
     constants: Mapping[str, Any],
     **options: Any,
 ) -> None:
-    """Launches a kernel the ordinary way, and records the launch inside a `launches` block.
+    """Launches a kernel the ordinary way, and records the launch inside a `recording` block.
 
     Args:
         function: A function decorated with ``@triton.jit`` or ``@gluon.jit``.
@@ -71,45 +95,20 @@ def launch(
         options: Triton's own options, such as ``num_warps``.
     """
     compiled = function[grid](*arguments, **constants, **options)
-    seen = _listening.get()
+    seen = _recording.get()
     names = function.arg_names[len(arguments) :] if seen is not None else ()
     if seen is not None and all(name in constants for name in names):
         x, y, z, *_ = *grid, 1, 1
-        seen.append(Launched(compiled, (x, y, z), (*arguments, *(constants[n] for n in names))))
-
-
-@contextmanager
-def launches() -> Iterator[list[Launched]]:
-    """Collects the launches made through `launch` by this thread inside the block."""
-    seen: list[Launched] = []
-    token = _listening.set(seen)
-    try:
-        yield seen
-    finally:
-        _listening.reset(token)
-
-
-_lending: ContextVar[list[torch.Tensor] | None] = ContextVar("_lending", default=None)
+        given = (*arguments, *(constants[n] for n in names))
+        seen.launches.append(Launched(compiled, (x, y, z), given))
 
 
 def workspace(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> torch.Tensor:
     """Scratch memory: launches write it before they read it, and nobody reads it afterwards."""
     made = torch.empty(shape, dtype=dtype, device=device)
-    lent = _lending.get()
-    if lent is not None:
-        lent.append(made)
+    if (seen := _recording.get()) is not None:
+        seen.workspaces.append(made)
     return made
-
-
-@contextmanager
-def workspaces() -> Iterator[list[torch.Tensor]]:
-    """Collects the memory that `workspace` returned to this thread inside the block."""
-    lent: list[torch.Tensor] = []
-    token = _lending.set(lent)
-    try:
-        yield lent
-    finally:
-        _lending.reset(token)
 
 
 def load_hint(x: torch.Tensor, keep: bool | None = None) -> str:

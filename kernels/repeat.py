@@ -17,8 +17,9 @@ from typing import Any
 
 import torch
 
-from .launch import Launched, launches, workspaces
+from .launch import Launched, Recording, recording
 
+Layout = tuple[tuple[int, ...], tuple[int, ...], torch.dtype]  # shape, strides and dtype
 ALIGNMENT = 16  # bytes; Triton compiles apart for pointers aligned to it and those that are not
 # What Triton 3.6 and 3.7 hand to a launcher; another version may have another order
 _KNOWN = (
@@ -55,125 +56,78 @@ def aligned(x: torch.Tensor) -> torch.Tensor:
     return x.clone() if x.data_ptr() % ALIGNMENT else x
 
 
-def allocator(index: int) -> Callable[..., torch.Tensor]:
-    """A function that allocates (shape, strides, dtype) on a CUDA device; −1 is the CPU.
-
-    On the current device it bypasses the dispatcher, as Inductor does: a third of the time.
-    """
-    name = "_empty_strided_cuda" if index >= 0 else "_empty_strided_cpu"
-    fast = getattr(torch._C._dynamo.guards, name, None)
-    device = f"cuda:{index}" if index >= 0 else "cpu"
-
-    def empty(shape: tuple[int, ...], strides: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
-        if fast is None or (index >= 0 and torch._C._cuda_getDevice() != index):
-            return torch.empty_strided(shape, strides, dtype=dtype, device=device)
-        made: torch.Tensor = fast(shape, strides, dtype)
-        return made
-
-    return empty
+def dense(shape: Sequence[int], dtype: torch.dtype) -> Layout:
+    """The layout of contiguous memory."""
+    return tuple(shape), torch.empty(shape, device="meta").stride(), dtype
 
 
 class Repeatable:
-    """Records the launches of the first call and repeats them in later calls.
+    """A function whose answers are new memory, filled by launches that later calls repeat.
 
-    The caller passes the outputs. All calls pass tensors of the same shapes, strides, dtypes and
-    device: together with alignment, these are all that Triton specialises for. A `Repeatable` keeps
-    no tensor alive.
+    All calls pass tensors of the same shapes, strides, dtypes and device: together with alignment,
+    these are all that Triton specialises for. A `Repeatable` keeps no tensor alive.
 
     Args:
-        work: Takes tensors; a place may always be None. It does nothing but call `launch`, on those
-            tensors and on `workspace` alone.
+        work: Takes the inputs and then the answers; a place may always be None. It does nothing but
+            call `launch`, on those tensors and on `workspace` alone.
         index: The CUDA device's index; −1 on a CPU, where no launch is repeated.
+        answers: The layout of each answer, or None for none. Where one has no elements, nothing is
+            launched.
     """
 
-    __slots__ = ("_index", "_known", "_work")
+    __slots__ = ("_answers", "_empty", "_index", "_known", "_work")
 
-    def __init__(self, work: Callable[..., None], index: int) -> None:
-        self._work, self._index = work, index
+    def __init__(self, work: Callable[..., None], index: int, *answers: Layout | None) -> None:
+        void = any(layout is not None and 0 in layout[0] for layout in answers)
+        self._work, self._index, self._answers = (_nothing if void else work), index, answers
+        # past the dispatcher, as Inductor does: a third of the time
+        kind, name = ("cuda", f"cuda:{index}") if index >= 0 else ("cpu", "cpu")
+        self._empty: Callable[..., torch.Tensor] = getattr(
+            torch._C._dynamo.guards, f"_empty_strided_{kind}", None
+        ) or (lambda *layout: torch.empty_strided(*layout[:2], dtype=layout[2], device=name))
         self._known: dict[object, Callable[[list[int]], bool]] = {}  # by alignment
 
-    def __call__(self, *tensors: torch.Tensor | None) -> None:
-        """Does the work."""
-        if self._index < 0:
-            return self._work(*tensors)
-        if torch._C._cuda_getDevice() != self._index:
+    def __call__(self, *inputs: torch.Tensor | None) -> list[Any]:
+        """The answers, on the device of the inputs."""
+        if self._index >= 0 and torch._C._cuda_getDevice() != self._index:
             with torch.cuda.device(self._index):
-                return self(*tensors)
+                return self(*inputs)
+        made = [None if layout is None else self._empty(*layout) for layout in self._answers]
+        tensors = (*inputs, *made)
+        if self._index < 0:
+            self._work(*tensors)
+            return made
         starts = [0 if each is None else each.data_ptr() for each in tensors]
         offsets = reduce(or_, starts) % ALIGNMENT and tuple(each % ALIGNMENT for each in starts)
         again = self._known.get(offsets)
         if again is None or not again(starts):
-            self._ordinary(offsets, tensors)
-        return None
-
-    def _ordinary(self, offsets: object, tensors: Sequence[torch.Tensor | None]) -> None:
-        """Does the work the ordinary way, and the first time records how to repeat it."""
-        with launches() as seen, workspaces() as made:
-            self._work(*tensors)
-        if offsets not in self._known:
-            self._known[offsets] = _repeated(seen, tensors, made, self._index)
-
-
-class Making(Repeatable):
-    """A function of tensors whose answer is new contiguous memory, filled by launches.
-
-    Args:
-        work: As of `Repeatable`; the answer is the last tensor.
-        shape: Of the answer.
-        dtype: Of the answer.
-        index: The CUDA device's index; −1 on a CPU.
-
-    Attributes:
-        alike: The test that `alike` made from the inputs of an earlier call.
-    """
-
-    __slots__ = ("_fast", "_layout", "alike")
-
-    def __init__(
-        self, work: Callable[..., None], shape: tuple[int, ...], dtype: torch.dtype, index: int
-    ) -> None:
-        super().__init__(work, index)
-        strides = torch.empty(shape, device="meta").stride()
-        self._layout = tuple(shape), strides, dtype
-        self._fast = getattr(torch._C._dynamo.guards, "_empty_strided_cuda", None)
-        self.alike: Callable[..., bool | None] = unlike
-
-    def __call__(self, *inputs: torch.Tensor) -> torch.Tensor:  # type: ignore[override]
-        """The answer for the inputs, on their device."""
-        again = self._known.get(0)  # of aligned tensors
-        if (
-            again is not None
-            and self._fast is not None
-            and torch._C._cuda_getDevice() == self._index
-        ):
-            made: torch.Tensor = self._fast(*self._layout)
-            starts = [*map(torch.Tensor.data_ptr, inputs), made.data_ptr()]
-            if not reduce(or_, starts) % ALIGNMENT and again(starts):
-                return made
-        else:
-            shape, _, dtype = self._layout
-            made = torch.empty(shape, dtype=dtype, device=inputs[0].device)
-        if made.numel():
-            super().__call__(*inputs, made)
+            with recording() as seen:
+                self._work(*tensors)
+            there = [each for each in starts if each]
+            # of one tensor in two places, a launch does not tell which it was given
+            if offsets not in self._known and len({*there}) == len(there):
+                self._known[offsets] = _repeated(seen, tensors, self._index)
         return made
 
 
+def _nothing(*_: Any) -> None:
+    """The work where there are no elements."""
+
+
 def _repeated(
-    seen: Sequence[Launched],
-    tensors: Sequence[torch.Tensor | None],
-    made: Sequence[torch.Tensor],
-    index: int,
+    seen: Recording, tensors: Sequence[torch.Tensor | None], index: int
 ) -> Callable[[list[int]], bool]:
     """A function that repeats launches on tensors at other addresses; returns whether it did.
 
     It refuses if a launch received a tensor that is neither an argument nor a workspace.
     """
+    made = seen.workspaces
     empty = getattr(torch._C._dynamo.guards, "_empty_strided_cuda", None)
     starts = [-1 if each is None else each.data_ptr() for each in (*tensors, *made)]
     known, constants = _extended(starts), list[Any]()
     found: list[tuple[tuple[Any, ...], Callable[..., Any]]] = []
     shifted = False  # whether a launch is given where a vector begins
-    for each in seen:
+    for each in seen.launches:
         given = each.arguments
         count = max((i + 1 for i, x in enumerate(given) if isinstance(x, torch.Tensor)), default=0)
         places = []

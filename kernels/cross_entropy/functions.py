@@ -21,32 +21,34 @@ function.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
-from typing import Any, Literal
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
-from torch.autograd import Function, forward_ad
+from torch.autograd import Function
 from torch.compiler import is_dynamo_compiling
 from torch.utils import dlpack
 
 from ..calls import (
     DTYPES,
-    KEPT,
-    LEAST,
     MOST,
     PLAIN,
-    below_autograd,
+    Plan,
+    RowOp,
+    Tensors,
     define,
     gradient_of,
     like_rows,
-    plain_gradient,
+    number,
+    padded_like,
+    run,
     runs_on,
+    same_layouts,
     transformed,
     watched,
 )
-from ..log_softmax.functions import numbers_by_torch, numbers_operator, row_numbers
-from ..repeat import ALIGNMENT, Repeatable, aligned, alike, allocator
+from ..log_softmax.functions import NUMBERS, numbers_by_torch, row_numbers
+from ..repeat import ALIGNMENT, Layout, Repeatable, aligned
 from . import auto
 from . import rows as by_kernels
 from .gradients import multiply
@@ -66,11 +68,24 @@ LEAF = (
 )
 
 Pair = tuple[torch.Tensor, torch.Tensor]
-# ignore_index, reduction, label_smoothing, z_loss, softcap, temperature, dtype of the loss
-Settings = tuple[int, str, float, float, float, float, torch.dtype]
 _overwritten: Callable[[int, str], None] | None = getattr(
     torch._C, "_set_storage_data_ptr_access_error_msg", None
 )
+
+
+class Settings(NamedTuple):
+    """The options of a loss, checked; see `cross_entropy`. ``dtype`` is the loss's own."""
+
+    ignore_index: int
+    reduction: str
+    label_smoothing: float
+    z_loss: float
+    softcap: float
+    temperature: float
+    dtype: torch.dtype
+
+
+EXACT = (int, str, float, float, float, float, torch.dtype)  # as keys, True, 1 and 1.0 are one
 
 
 def cross_entropy(
@@ -131,72 +146,28 @@ def cross_entropy(
         input = input.movedim(dim, 1)
         if isinstance(target, torch.Tensor) and target.dim() == input.dim():
             target = target.movedim(dim, 1)  # probabilities
-    options = z_loss, softcap, temperature
-    call = None
-    if not inplace and not is_dynamo_compiling() and type(input) in PLAIN:
-        try:
-            given, differentiated = input.dtype, input.requires_grad and torch.is_grad_enabled()
-            if given in SMALL and torch.is_autocast_enabled("cuda" if input.is_cuda else "cpu"):
-                given = torch.float32
-            # types, for as keys True, 1 and 1.0 are one
-            call = (
-                *(input.shape, given, dtype, differentiated, weight is None, reduction),
-                *(ignore_index, label_smoothing, z_loss, softcap, temperature),
-                *(type(ignore_index), type(label_smoothing), type(z_loss), type(softcap)),
-                type(temperature),
-            )
-            recent = _RECENT.get(call)
-        except (RuntimeError, TypeError):  # nested tensors have no shape, lists no hash
-            call = recent = None
-        if (
-            recent is not None
-            and forward_ad._current_level < 0
-            and (recent[0](input, target) if weight is None else recent[0](input, target, weight))
-        ):
-            if differentiated:
-                return _differentiable(input, target, weight, recent[1])
-            return recent[1].alone(input, target, weight)
-    dtype = _dtype_of_loss(input, dtype)
-    if (
-        watched(input)
-        or type(target) not in PLAIN
-        or (weight is not None and (type(weight) not in PLAIN or weight.requires_grad))
+    numbers = label_smoothing, z_loss, softcap, temperature
+    settings = ignore_index, reduction, *numbers, _dtype_of_loss(input, dtype)
+    tensors = (input, target) if weight is None else (input, target, weight)
+    if not is_dynamo_compiling() and (*map(type, settings),) != EXACT:
+        settings = _exact(settings)
+    plan = LOSS.recall(tensors, settings)
+    if plan is None and (
+        watched(input) or any(type(x) not in PLAIN or x.requires_grad for x in tensors[1:])
     ):
-        return _observed(
-            input, target, weight, ignore_index, reduction, label_smoothing, *options, dtype
-        )
-    settings = ignore_index, reduction, label_smoothing, *options, dtype
-    plan = _plan_of(input, target, weight, settings)
-    training = input.requires_grad and torch.is_grad_enabled()
-    if training and inplace:
+        return _observed(input, target, weight, *settings)
+    training = inplace and input.requires_grad and torch.is_grad_enabled()
+    if training:
         base = input if input._base is None else input._base
         if input.is_leaf or (base.is_leaf and base.requires_grad):
             raise RuntimeError(LEAF)
-    if plan is None:
+    if plan is None and (plan := LOSS.plan(tensors, settings)) is None:
         return by_torch(input, target, weight, *settings)
-    if plan is False:
-        loss = cross_entropy(
-            *_rearranged(input, target, weight),
-            ignore_index,
-            reduction,
-            label_smoothing,
-            z_loss=z_loss,
-            softcap=softcap,
-            temperature=temperature,
-            dtype=dtype,
-            inplace=inplace and training,
-        )
-        return loss.view(target.shape) if reduction == "none" else loss
-    if call is not None:
-        if len(_RECENT) >= KEPT:
-            _RECENT.clear()
-        tensors = (input, target) if weight is None else (input, target, weight)
-        _RECENT[call] = alike(*tensors), plan
-    if not training:
-        return plan.alone(input, target, weight)
-    if inplace and plan.apart and _overwritten is not None:
-        return _overwriting(input, target, weight, plan)
-    return _differentiable(input, target, weight, plan)
+    if training and plan.apart and _overwritten is not None:
+        loss = _overwriting(plan, *(tensors if plan.direct else _arranged(*tensors)))
+    else:
+        loss = run(plan, *tensors)
+    return loss if plan.direct or reduction != "none" else loss.view(target.shape)
 
 
 def logprob_entropy(
@@ -218,11 +189,15 @@ def logprob_entropy(
         TypeError: an argument has a wrong type.
         ValueError: shapes differ, or the temperature is out of range.
     """
+    if type(temperature) is float:
+        plan = NUMBERS.recall((logits, target), (temperature,))
+        if plan is not None and plan.direct:
+            return run(plan, logits, target)  # type: ignore[no-any-return]
     for name, value in (("logits", logits), ("target", target)):
         if not isinstance(value, torch.Tensor):
             given = type(value).__name__
             raise TypeError(f"logprob_entropy(): argument '{name}' must be Tensor, not {given}")
-    _option("temperature", temperature, LEAST, MOST, False)
+    temperature = number("temperature", temperature)
     if logits.dim() == 0 or target.shape != logits.shape[:-1]:
         raise ValueError(
             f"logprob_entropy(): of logits (…, N) there is a target (…) for each row, "
@@ -237,22 +212,15 @@ def logprob_entropy(
         raise RuntimeError(
             f"logprob_entropy(): targets are on {target.device}, logits on {logits.device}"
         )
-    compiled = torch.compiler.is_compiling()
-    kernels = compiled or not (watched(logits) or type(target) not in PLAIN)
-    if not kernels or 0 in logits.shape or logits.dtype not in DTYPES or not runs_on(logits):
+    plain = torch.compiler.is_compiling() or not (watched(logits) or type(target) not in PLAIN)
+    if not plain or 0 in logits.shape or logits.dtype not in DTYPES or not runs_on(logits):
         logprob, entropy, _ = numbers_by_torch(logits, target, temperature)
         return logprob, entropy
-    rows = logits.reshape(-1, logits.shape[-1])
-    if rows.stride(1) != 1 and rows.shape[1] > 1:
-        rows = rows.contiguous()
-    compute = numbers_operator if compiled else row_numbers
-    logprob, entropy, *_ = compute(rows, target.reshape(-1).contiguous(), float(temperature))
+    logprob, entropy = row_numbers(temperature, logits, target)
     return logprob.view(target.shape), entropy.view(target.shape)
 
 
-def _observed(
-    input: torch.Tensor, target: torch.Tensor, weight: torch.Tensor | None, *settings: Any
-) -> torch.Tensor:
+def _observed(input: Any, target: Any, weight: Any, *settings: Any) -> torch.Tensor:
     """The loss in all cases in which `watched` is true."""
     if (
         torch.compiler.is_compiling()
@@ -260,8 +228,8 @@ def _observed(
         and not (weight is not None and weight.requires_grad)
         and _takes(input, target, weight, settings)
     ):
-        logits, rows_target, rows_weight = _rearranged(input, target, weight)
-        loss: torch.Tensor = loss_operator(logits, rows_target, rows_weight, *settings)[0]
+        rows = _arranged(*((input, target) if weight is None else (input, target, weight)))
+        loss: torch.Tensor = loss_operator(*_three(rows), *settings)[0]
         return loss.view(target.shape) if settings[1] == "none" else loss
     return by_torch(input, target, weight, *settings)
 
@@ -282,24 +250,29 @@ def _dtype_of_loss(input: torch.Tensor, wanted: torch.dtype | None) -> torch.dty
     return torch.float32 if small else input.dtype
 
 
-def _option(name: str, value: Any, least: float, most: float, none: bool) -> None:
-    # where a call is compiled the value may be symbolic, and no text can be made of it
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise TypeError(_must_be(name, value, least, most, none))
-    if not (least <= value <= most or (none and value == 0)):
-        raise ValueError(_must_be(name, value, least, most, none))
-
-
-def _must_be(name: str, value: Any, least: float, most: float, none: bool) -> str:
-    wanted = f"{'0 for none, or ' if none else ''}a number from {least:g} to {most:g}"
-    return f"{name} must be {wanted}, not {value!r}"
+def _exact(settings: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The settings in the types of `EXACT`; errors are PyTorch's own for its own options."""
+    ignored, reduction, smoothing, *numbers, dtype = settings
+    if not (
+        (type(ignored), type(reduction)) == (int, str)
+        and (type(smoothing) is float or (type(smoothing) is int and smoothing in (0, 1)))
+    ):
+        F.cross_entropy(
+            *(torch.zeros(1, 1, device="cpu"), torch.zeros(1, dtype=torch.int64, device="cpu")),
+            ignore_index=ignored,
+            reduction=reduction,
+            label_smoothing=smoothing,
+        )
+    _check_options(*numbers)
+    z_loss, softcap, temperature = map(float, numbers)
+    return Settings(int(ignored), reduction, float(smoothing), z_loss, softcap, temperature, dtype)
 
 
 def _check_options(z_loss: float, softcap: float, temperature: float) -> None:
     """Checks the options that PyTorch does not have."""
-    _option("z_loss", z_loss, -MOST, MOST, False)
-    _option("softcap", softcap, LEAST, MOST, True)
-    _option("temperature", temperature, LEAST, MOST, False)
+    number("z_loss", z_loss, -MOST)
+    number("softcap", softcap, zero=True)
+    number("temperature", temperature)
 
 
 def _takes(input: Any, target: Any, weight: Any, settings: tuple[Any, ...]) -> bool:
@@ -330,9 +303,7 @@ def _takes(input: Any, target: Any, weight: Any, settings: tuple[Any, ...]) -> b
     )
 
 
-def _rearranged(
-    input: torch.Tensor, target: torch.Tensor, weight: torch.Tensor | None
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
+def _arranged(input: torch.Tensor, target: torch.Tensor, *weight: torch.Tensor) -> Tensors:
     """Logits as rows of adjacent classes, their targets, and weights in the form of the kernels."""
     logits = input.unsqueeze(0) if input.dim() == 1 else input
     if logits.dim() > 2:
@@ -340,9 +311,12 @@ def _rearranged(
     if logits.stride(1) != 1 and logits.shape[1] > 1:
         logits = logits.contiguous()
     wide = torch.promote_types(input.dtype, torch.float32)
-    if weight is not None:
-        weight = weight.to(wide).contiguous()
-    return logits, target.reshape(-1).contiguous(), weight
+    return logits, target.reshape(-1).contiguous(), *(w.to(wide).contiguous() for w in weight)
+
+
+def _three(tensors: Tensors) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
+    """Logits, targets, and weights or None."""
+    return tensors[0], tensors[1], tensors[2] if len(tensors) > 2 else None
 
 
 # --- by PyTorch's operations ---
@@ -396,101 +370,66 @@ def _capped(logits: torch.Tensor, softcap: float, temperature: float) -> torch.T
 # --- by kernels ---
 
 
-class Plan:
-    """Computes losses and gradients for logits of one layout.
+class _Loss(Plan):
+    """The loss and gradient of logits of one layout.
 
     The forward pass keeps the logsumexp of each row, (M,); under "mean" followed by the common
     factor of all gradients, (M + 1,).
 
-    Args:
-        logits: Logits of this layout, (M, N), without data.
-        index: The CUDA device's index; −1 on a CPU.
-        settings: The options of the loss.
-
     Attributes:
-        alike: The test that `alike` made from an incoming gradient that the kernels took, or None.
+        apart: Whether no two rows overlap.
+        fused: Whether one number scales the gradients of all rows, and is known before the backward
+            pass. A float16 gradient would be rounded twice.
     """
 
-    def __init__(self, logits: torch.Tensor, index: int, *settings: Any) -> None:
-        self.settings = settings
-        ignore_index, self.reduction, label_smoothing, *options, self.dtype = settings
-        z_loss, softcap, temperature = (float(option) for option in options)
-        self.options = by_kernels.Options(
-            ignore_index=ignore_index,
-            label_smoothing=float(label_smoothing),
-            softcap=softcap,
-            temperature=temperature,
-            z_loss=z_loss,
+    def __init__(self, logits: torch.Tensor, settings: Settings) -> None:
+        self.losses = by_kernels.Options(
+            ignore_index=settings.ignore_index,
+            label_smoothing=settings.label_smoothing,
+            softcap=settings.softcap,
+            temperature=settings.temperature,
+            z_loss=settings.z_loss,
         )
-        rows, (stride, _) = len(logits), logits.stride()
-        none, self.mean = self.reduction == "none", self.reduction == "mean"
-        self.wide = torch.promote_types(logits.dtype, torch.float32)
-        self.apart = stride >= logits.shape[1] or rows == 1  # no two rows overlap
-        # one number scales all rows, and is known before the backward pass unless rounded twice
+        rows, index = len(logits), logits.get_device()
+        none, self.mean = settings.reduction == "none", settings.reduction == "mean"
+        wide = torch.promote_types(logits.dtype, torch.float32)
+        self.dtype, self.apart = settings.dtype, logits.stride(0) >= logits.shape[1] or rows == 1
         self.fused = not none and logits.dtype is not torch.float16
-        self.alike: Callable[..., bool | None] = lambda _: None
-        self._empty = allocator(index)
-        # layouts of the rows' losses, their sum or mean, the tensor kept, and the gradient
-        self._losses = (rows,), (1,), self.dtype if none else self.wide
-        self._reduced = None if none else ((), (), self.dtype)
-        self._kept = (rows + self.mean,), (1,), self.wide
-        gradient = like_rows(logits)
-        self._gradient = tuple(gradient.shape), gradient.stride(), gradient.dtype
-        self._alone = Repeatable(self._launch_forward, index)  # keeps nothing
-        self._forward = Repeatable(self._launch_forward, index)
-        self._both = Repeatable(self._launch_both, index)
+
+        # the answer, what is kept, and what is reduced to the answer
+        loss: Layout = ((rows,), (1,), self.dtype)
+        losses: Layout | None = None
+        if not none:
+            loss, losses = ((), (), self.dtype), ((rows,), (1,), wide)
+        kept = (rows + self.mean,), (1,), wide
+        super().__init__(
+            LOSS,
+            settings,
+            Repeatable(self._launch_forward, index, loss, kept, losses),
+            self._gradient,
+            alone=Repeatable(self._launch_forward, index, loss, None, losses),
+        )
+        self.both = Repeatable(self._launch_both, index, loss, kept, losses, ((1,), (1,), wide))
         self._multiply = Repeatable(multiply, index)
         # apart for a gradient of the loss for all rows, and for one for each row
-        self._backward = [Repeatable(self._launch_backward, index) for _ in range(2)]
+        dlogits = padded_like(logits)
+        self._backward = [Repeatable(self._launch_backward, index, dlogits) for _ in range(2)]
         self._over = [Repeatable(self._launch_over, index) for _ in range(2)]
 
-    def alone(
-        self, logits: torch.Tensor, target: torch.Tensor, weight: torch.Tensor | None
-    ) -> torch.Tensor:
-        """The loss without a gradient."""
-        losses = self._empty(*self._losses)
-        out = None if self._reduced is None else self._empty(*self._reduced)
-        self._alone(logits, target, weight, losses, None, out)
-        return losses if out is None else out
-
-    def loss(self, logits: torch.Tensor, target: torch.Tensor, weight: torch.Tensor | None) -> Pair:
-        """The loss, and the tensor kept for the gradient."""
-        losses, kept = self._empty(*self._losses), self._empty(*self._kept)
-        out = None if self._reduced is None else self._empty(*self._reduced)
-        self._forward(logits, target, weight, losses, kept, out)
-        return losses if out is None else out, kept
-
-    def loss_and_gradient(
-        self, logits: torch.Tensor, target: torch.Tensor, weight: torch.Tensor | None
-    ) -> torch.Tensor:
-        """The loss; writes its gradient over the logits. Only if `fused`."""
-        assert self._reduced is not None
-        losses, out = self._empty(*self._losses), self._empty(*self._reduced)
-        kept, scale = self._empty(*self._kept), self._empty((1,), (1,), self.wide)
-        self._both(logits, target, weight, losses, kept, scale, out)
-        return out
-
-    def gradient(
-        self,
-        logits: torch.Tensor,
-        target: torch.Tensor,
-        weight: torch.Tensor | None,
-        kept: torch.Tensor,
-        dloss: torch.Tensor,
-        over: bool = False,
-    ) -> torch.Tensor:
-        """The gradient of the logits, in place or in new memory."""
+    def _gradient(self, *saved_and_grad: Any) -> torch.Tensor:
+        *saved, dloss = saved_and_grad
         each, dloss = self._of_rows(dloss)
-        if over:
-            self._over[each](logits, target, weight, kept, dloss)
-            return logits
-        dlogits = self._empty(*self._gradient)
-        self._backward[each](logits, target, weight, kept, dloss, dlogits)
+        dlogits: torch.Tensor = self._backward[each](*saved, dloss)[0]
         return dlogits
 
-    def multiply(self, gradient: torch.Tensor, dloss: torch.Tensor) -> None:
-        """Multiplies a gradient in place by the gradient of the loss, one number."""
-        self._multiply(gradient, self._of_rows(dloss)[1])
+    def overwrite(self, logits: torch.Tensor, *rest: Any) -> None:
+        """Writes over the logits their gradient, or what follows from the gradient there."""
+        *saved, dloss = rest
+        each, dloss = self._of_rows(dloss)
+        if saved:
+            self._over[each](logits, *saved, dloss)
+        else:
+            self._multiply(logits, dloss)
 
     def _of_rows(self, dloss: torch.Tensor) -> tuple[bool, torch.Tensor]:
         """Whether each row has its own incoming gradient; and these, or the one number for all."""
@@ -502,117 +441,50 @@ class Plan:
             dloss = dloss.as_strided((1,), (0,)).clone()
         return False, dloss
 
-    def _launch_forward(self, logits: Any, target: Any, weight: Any, *outputs: Any) -> None:
-        losses, kept, out = outputs
-        given = {"target": target, "weight": weight, "loss": losses, "lse": kept}
-        auto.run(logits, self.options, **given)
-        self._reduce(losses, target, weight, out, kept)
+    def _launch_forward(self, logits: Any, target: Any, *rest: Any) -> None:
+        *weights, loss, kept, losses = rest
+        (weight,) = weights or (None,)
+        each = loss if losses is None else losses
+        auto.run(logits, self.losses, target=target, weight=weight, loss=each, lse=kept)
+        self._reduce(losses, target, weight, loss, kept)
 
-    def _launch_both(self, logits: Any, target: Any, weight: Any, *outputs: Any) -> None:
-        losses, kept, scale, out = outputs
+    def _launch_both(self, logits: Any, target: Any, *rest: Any) -> None:
+        *weights, loss, kept, losses, scale = rest
+        (weight,) = weights or (None,)
         if self.mean:
-            by_kernels.scale_of_mean(target, self.options, weight, scale=scale)
+            by_kernels.scale_of_mean(target, self.losses, weight, scale=scale)
         given = {"target": target, "weight": weight, "dloss": scale if self.mean else None}
-        auto.run(logits, self.options, **given, loss=losses, lse=kept, dlogits=logits)
-        self._reduce(losses, target, weight, out, None)
+        auto.run(logits, self.losses, **given, loss=losses, lse=kept, dlogits=logits)
+        self._reduce(losses, target, weight, loss, None)
 
     def _reduce(self, losses: Any, target: Any, weight: Any, out: Any, kept: Any) -> None:
-        if out is not None:
+        if losses is not None:
             by_kernels.reduce_losses(
-                losses, target, self.options, weight, self.mean, out=out, kept=kept
+                losses, target, self.losses, weight, self.mean, out=out, kept=kept
             )
 
     def _launch_backward(
         self, logits: Any, target: Any, weight: Any, kept: Any, dloss: Any, dlogits: Any
     ) -> None:
         by_kernels.backward(
-            logits, target, kept, dloss, self.options, weight, dlogits=dlogits, mean=self.mean
+            logits, target, kept, dloss, self.losses, weight, dlogits=dlogits, mean=self.mean
         )
 
-    def _launch_over(self, logits: Any, target: Any, weight: Any, kept: Any, dloss: Any) -> None:
-        self._launch_backward(logits, target, weight, kept, dloss, logits)
+    def _launch_over(self, *given: Any) -> None:
+        self._launch_backward(*given, given[0])  # type: ignore[call-arg]
 
 
-# Recent calls, by the facts that are cheapest to read; `alike` compares the rest
-_RECENT: dict[tuple[Any, ...], tuple[Callable[..., bool | None], Plan]] = {}
+# --- the operation ---
 
 
-def _plan_of(
-    input: torch.Tensor, target: torch.Tensor, weight: torch.Tensor | None, settings: Any
-) -> Plan | Literal[False] | None:
-    """The plan; None if PyTorch computes the loss, False if tensors must be rearranged first."""
-    return _plan(
-        *(input.shape, input.stride(), input.dtype, input.get_device()),
-        *(target.shape, target.stride(), target.dtype, target.get_device()),
-        None
-        if weight is None
-        else (weight.shape, weight.stride(), weight.dtype, weight.get_device()),
-        *settings,
-    )
-
-
-@lru_cache(maxsize=KEPT, typed=True)
-def _plan(
-    shape: Any, strides: Any, dtype: Any, index: int, target_shape: Any, target_strides: Any,
-    target_dtype: Any, target_index: int, weight_layout: Any, *settings: Any,
-) -> Plan | Literal[False] | None:  # fmt: skip
-    def meta(shape: Any, strides: Any, dtype: Any, place: int) -> torch.Tensor:
-        device = "meta" if place == index else "cpu"
-        return torch.empty_strided(shape, strides, dtype=dtype, device=device)
-
-    ignore_index, reduction, label_smoothing, *_ = settings
-    F.cross_entropy(  # PyTorch's own errors for its own options
-        *(torch.zeros(1, 1, device="cpu"), torch.zeros(1, dtype=torch.int64, device="cpu")),
-        ignore_index=ignore_index,
-        reduction=reduction,
-        label_smoothing=label_smoothing,
-    )
-    input = meta(shape, strides, dtype, index)
-    target = meta(target_shape, target_strides, target_dtype, target_index)
-    weight = None if weight_layout is None else meta(*weight_layout)
-    if not _takes(input, target, weight, settings):
-        return None
-    same = all(
-        a is b
-        or (b is not None and (a.shape, a.stride(), a.dtype) == (b.shape, b.stride(), b.dtype))
-        for a, b in zip((input, target, weight), _rearranged(input, target, weight), strict=True)
-        if a is not None
-    )
-    return Plan(input, index, *settings) if same else False
-
-
-# --- the operators, for torch.compile and torch.export ---
-
-_SETTINGS = (
-    "int ignore_index, str reduction, float label_smoothing, float z_loss, float softcap, "
-    "float temperature, ScalarType dtype"
-)
-
-
-def _loss_kernel(
-    logits: torch.Tensor, target: torch.Tensor, weight: torch.Tensor | None, *settings: Any
-) -> Pair:
-    logits, target, weight = _rearranged(logits, target, weight)
-    plan = _plan_of(logits, target, weight, settings) if runs_on(logits) else None
-    return (
-        plan.loss(logits, target, weight)
-        if plan
-        else _both_by_torch(logits, target, weight, *settings)
-    )
-
-
-def _both_by_torch(
-    logits: torch.Tensor, target: torch.Tensor, weight: torch.Tensor | None, *settings: Any
-) -> Pair:
-    kept = _capped(logits.detach(), *settings[4:6]).logsumexp(-1)
+def _both_by_torch(input: Any, target: Any, weight: Any, *settings: Any) -> Pair:
+    kept = _capped(input.detach(), *settings[4:6]).logsumexp(-1)
     if settings[1] == "mean":
         kept = F.pad(kept, (0, 1), value=float("nan"))  # not read by PyTorch's gradient
-    return by_torch(logits, target, weight, *settings), kept
+    return by_torch(input, target, weight, *settings), kept
 
 
-def _loss_fake(
-    logits: torch.Tensor, target: torch.Tensor, weight: torch.Tensor | None, *settings: Any
-) -> Pair:
+def _fake(logits: torch.Tensor, target: Any, weight: Any, *settings: Any) -> Pair:
     rows, _ = logits.shape
     wide = torch.promote_types(logits.dtype, torch.float32)
     loss = logits.new_empty(rows if settings[1] == "none" else (), dtype=settings[-1])
@@ -620,27 +492,17 @@ def _loss_fake(
 
 
 def _gradient_kernel(
-    logits: torch.Tensor,
-    target: torch.Tensor,
-    weight: torch.Tensor | None,
-    kept: torch.Tensor,
-    dloss: torch.Tensor,
-    *settings: Any,
+    logits: Any, target: Any, weight: Any, kept: Any, dloss: Any, *settings: Any
 ) -> torch.Tensor:
-    rows = _rearranged(logits, target, weight)
-    plan = _plan_of(*rows, settings) if runs_on(logits) else None
-    if plan:
-        return plan.gradient(*rows, kept, dloss)
-    return _gradient_by_torch(*rows, kept, dloss, *settings)
+    tensors = (logits, target) if weight is None else (logits, target, weight)
+    plan = LOSS.plan(tensors, settings) if runs_on(logits) else None
+    if plan is None:
+        return _gradient_by_torch(logits, target, weight, kept, dloss, *settings)
+    return plan.gradient(*_three(_arranged(*tensors)), kept, dloss)
 
 
 def _gradient_by_torch(
-    logits: torch.Tensor,
-    target: torch.Tensor,
-    weight: torch.Tensor | None,
-    kept: torch.Tensor,
-    dloss: torch.Tensor,
-    *settings: Any,
+    logits: Any, target: Any, weight: Any, kept: Any, dloss: Any, *settings: Any
 ) -> torch.Tensor:
     def loss(x: torch.Tensor) -> tuple[torch.Tensor]:
         return (by_torch(x, target, weight, *settings),)
@@ -648,85 +510,62 @@ def _gradient_by_torch(
     return gradient_of(loss, logits, [dloss])
 
 
-def _gradient_fake(logits: torch.Tensor, *_: Any) -> torch.Tensor:
-    return like_rows(logits)
-
-
-loss_operator = define(
-    f"cross_entropy(Tensor logits, Tensor target, Tensor? weight, {_SETTINGS}) -> (Tensor, Tensor)",
-    *(_loss_kernel, _loss_fake, _both_by_torch),
-    differentiable=lambda *arguments: _differentiable(*arguments[:3], arguments[3:]),
+_SETTINGS = (
+    "int ignore_index, str reduction, float label_smoothing, float z_loss, float softcap, "
+    "float temperature, ScalarType dtype"
 )
 gradient_operator = define(
     "cross_entropy_backward(Tensor logits, Tensor target, Tensor? weight, Tensor kept, "
     f"Tensor dloss, {_SETTINGS}) -> Tensor",
-    *(_gradient_kernel, _gradient_fake, _gradient_by_torch),
+    *(_gradient_kernel, lambda logits, *_: like_rows(logits), _gradient_by_torch),
 )
 
 
-# --- reverse-mode differentiation ---
+def _plan_of(*arguments: Any) -> _Loss | None:
+    count = len(arguments) - len(Settings._fields)
+    tensors, settings = arguments[:count], Settings(*arguments[count:])
+    if not _takes(*_three(tensors), settings):
+        return None
+    rows = _arranged(*tensors)
+    plan = _Loss(rows[0], settings)
+    plan.direct = same_layouts(rows, tensors)
+    return plan
 
 
-class _Loss(Function):
-    """The loss and its gradient by kernels; by the operators if there are only settings."""
+LOSS: RowOp[_Loss] = RowOp(
+    schema=f"cross_entropy(Tensor logits, Tensor target, Tensor? weight, {_SETTINGS}) "
+    "-> (Tensor, Tensor)",
+    plan_of=_plan_of,
+    fake=_fake,
+    by_torch=_both_by_torch,
+    saved=lambda tensors, answers: (*_three(tensors), answers[1]),
+    gradient=gradient_operator,
+    gradient_by_torch=_gradient_by_torch,
+    arranged=_arranged,
+)
+loss_operator = LOSS.operator
 
-    @staticmethod
-    def forward(
-        ctx: Any,
-        logits: torch.Tensor,
-        target: torch.Tensor,
-        weight: torch.Tensor | None,
-        how: Plan | Settings,
-    ) -> torch.Tensor | Pair:
-        ctx.how = how
-        if isinstance(how, Plan):
-            loss, kept = how.loss(logits, target, weight)
-            ctx.save_for_backward(logits, target, weight, kept)
-            return loss
-        loss, kept = below_autograd(loss_operator, logits, target, weight, *how)
-        ctx.mark_non_differentiable(kept)
-        ctx.save_for_backward(logits, target, weight, kept)
-        return loss, kept
 
-    @staticmethod
-    def backward(ctx: Any, dloss: torch.Tensor, *_: Any) -> tuple[torch.Tensor | None, ...]:
-        how, (logits, target, weight, kept) = ctx.how, ctx.saved_tensors
-        plan = how if isinstance(how, Plan) else None
-        if plan is None or torch.compiler.is_compiling():
-            settings = how if plan is None else plan.settings
-            dx = gradient_operator(logits, target, weight, kept, dloss, *settings)
-            return dx, None, None, None
-        # where gradients are enabled, this one is to be differentiated in its turn
-        if torch.is_grad_enabled() or forward_ad._current_level >= 0 or not plan.alike(dloss):
-            if not plain_gradient(dloss):
-                dx = _gradient_by_torch(logits, target, weight, kept, dloss, *plan.settings)
-                return dx, None, None, None
-            plan.alike = alike(dloss)
-        return plan.gradient(logits, target, weight, kept, dloss), None, None, None
+# --- in place ---
 
 
 class _Overwriting(Function):
     """The loss, whose gradient takes the memory of the logits."""
 
     @staticmethod
-    def forward(
-        ctx: Any,
-        logits: torch.Tensor,
-        target: torch.Tensor,
-        weight: torch.Tensor | None,
-        plan: Plan,
-    ) -> torch.Tensor:
+    def forward(ctx: Any, plan: _Loss, *tensors: torch.Tensor) -> torch.Tensor:
+        logits, *rest = tensors
         # the same memory as a second storage; the storage of the logits can then refuse reads
         taken = dlpack.from_dlpack(torch._C._to_dlpack(logits.detach()))
         if plan.fused:
-            loss = plan.loss_and_gradient(taken, target, weight)
+            loss: torch.Tensor = plan.both(taken, *rest)[0]
             ctx.save_for_backward(taken)
         else:
-            loss, kept = plan.loss(taken, target, weight)
-            ctx.save_for_backward(taken, target, weight, kept)
+            loss, kept, *_ = plan.call(taken, *rest)
+            ctx.save_for_backward(*_three((taken, *rest)), kept)
         assert _overwritten is not None
         _overwritten(logits.untyped_storage()._cdata, OVERWRITTEN)
-        ctx.plan, ctx.taken = plan, False
+        ctx.plan, ctx.taken, ctx.rest = plan, False, (None,) * len(rest)
         return loss
 
     @staticmethod
@@ -736,15 +575,10 @@ class _Overwriting(Function):
             raise RuntimeError(TWICE)
         gradient, *rest = ctx.saved_tensors
         ctx.taken, dloss = True, dloss.resolve_neg()
-        if ctx.plan.fused:
-            ctx.plan.multiply(gradient, dloss)
-        else:
-            ctx.plan.gradient(gradient, *rest, dloss, over=True)
-        return gradient, None, None, None
+        ctx.plan.overwrite(gradient, *rest, dloss)
+        return None, gradient, *ctx.rest
 
 
-# Past PyTorch's own layers in Python: one looks for functorch's wrappers, 2 µs, which `watched` has
-# ruled out, the other for the function that computes the gradient, which is known
-_differentiable: Callable[..., torch.Tensor] = super(Function, _Loss).apply
-_overwriting: Callable[..., torch.Tensor] = super(Function, _Overwriting).apply
-_Loss._backward_cls.apply = _Loss.backward  # type: ignore[attr-defined]
+_overwriting: Callable[..., torch.Tensor] = super(
+    Function, _Overwriting
+).apply  # see `kernels.calls`

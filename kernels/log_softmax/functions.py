@@ -9,29 +9,30 @@ CPU, and calls that a transform or dispatch mode observes.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import lru_cache
+from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch.autograd import Function
 
 from ..calls import (
     DTYPES,
-    KEPT,
+    Plan,
+    RowOp,
     Tensors,
-    below_autograd,
     define,
     gradient_of,
     like_rows,
-    plain_gradient,
+    padded_like,
+    run,
     runs_on,
+    same_layouts,
     watched,
 )
 from ..cross_entropy import auto
 from ..cross_entropy.gradients import row_gradient
 from ..cross_entropy.rows import Options
-from ..repeat import Making, Repeatable, aligned
+from ..lines import lines
+from ..repeat import Repeatable, aligned, dense
 
 Maybe = torch.Tensor | None
 
@@ -50,11 +51,20 @@ def log_softmax(x: torch.Tensor, dim: int = -1, dtype: torch.dtype | None = None
     Raises:
         IndexError, NotImplementedError, TypeError: as PyTorch's.
     """
-    if watched(x) or not _by_rows(x, dim) or dtype not in (None, x.dtype):
-        return _log_softmax_observed(x, dim, dtype)
-    if x.requires_grad and torch.is_grad_enabled():
-        return _log_softmax_differentiable(x, False)
-    return _log_softmax_plain(x)
+    if dtype is None and type(dim) is int and dim == -1:
+        plan = LOG_SOFTMAX.recall((x,), ())
+        if plan is not None:
+            return run(plan, x)  # type: ignore[no-any-return]
+    if isinstance(x, torch.Tensor) and _by_rows(x, dim) and dtype in (None, x.dtype):
+        if torch.compiler.is_compiling() and runs_on(x):
+            return log_softmax_operator(x)  # type: ignore[no-any-return]
+        if not watched(x) and (plan := LOG_SOFTMAX.plan((x,), ())) is not None:
+            return run(plan, x)  # type: ignore[no-any-return]
+    if isinstance(x, torch.Tensor) and dtype is None:
+        if x.is_cpu and x.dtype in (torch.float16, torch.bfloat16):  # PyTorch's rounds on the way
+            return torch.log_softmax(x, dim, torch.float32).to(x.dtype)
+        dtype = x.dtype if x.dtype in DTYPES else None  # named, autocast does not change it
+    return torch.log_softmax(x, dim, dtype)
 
 
 def logsumexp(x: torch.Tensor, dim: int = -1, keepdim: bool = False) -> torch.Tensor:
@@ -71,18 +81,21 @@ def logsumexp(x: torch.Tensor, dim: int = -1, keepdim: bool = False) -> torch.Te
     Raises:
         IndexError, TypeError: as PyTorch's.
     """
+    if type(dim) is int and dim == -1 and not keepdim:
+        plan = NUMBERS.recall((x,), (1.0,))
+        if plan is not None and plan.direct:
+            lse: torch.Tensor = run(plan, x)
+            return lse if lse.dtype is x.dtype else lse.to(x.dtype)
     if not isinstance(x, torch.Tensor):
         return torch.logsumexp(x, dim, keepdim)  # its own error
-    observed, takes = watched(x), _by_rows(x, dim) and runs_on(x)
-    if not takes or (observed and not torch.compiler.is_compiling()):
+    compiling = torch.compiler.is_compiling()
+    if not (_by_rows(x, dim) and runs_on(x)) or (not compiling and watched(x)):
         if x.dtype in (torch.float16, torch.bfloat16):
             return torch.logsumexp(x.float(), dim, keepdim).to(x.dtype)
         return torch.logsumexp(x, dim, keepdim)
-    compute = numbers_operator if observed else row_numbers
-    (*_, lse) = compute(x.reshape(-1, x.shape[-1]), None, 1.0)
+    (lse,) = row_numbers(1.0, x)
     shape = x.shape[:-1]
-    result: torch.Tensor = lse.to(x.dtype).view((*shape, 1) if keepdim else shape)
-    return result
+    return lse.to(x.dtype).view((*shape, 1) if keepdim else shape)
 
 
 def _by_rows(x: torch.Tensor, dim: Any) -> bool:
@@ -101,241 +114,167 @@ def _by_rows(x: torch.Tensor, dim: Any) -> bool:
 # --- log-softmax ---
 
 
-def _log_softmax_observed(x: Any, dim: Any, dtype: torch.dtype | None) -> torch.Tensor:
-    if (
-        isinstance(x, torch.Tensor)
-        and torch.compiler.is_compiling()
-        and runs_on(x)
-        and _by_rows(x, dim)
-        and dtype in (None, x.dtype)
-    ):
-        y: torch.Tensor = log_softmax_operator(x)
-        return y
-    if isinstance(x, torch.Tensor) and dtype is None:
-        dtype = x.dtype if x.dtype in DTYPES else None  # named, autocast does not change it
-    return torch.log_softmax(x, dim, dtype)
+def _log_softmax_plan(x: torch.Tensor) -> Plan | None:
+    if not _by_rows(x, -1):
+        return None
+    cols = x.shape[-1]
+
+    def launch(x: torch.Tensor, y: torch.Tensor) -> None:
+        auto.run(x.view(-1, cols), y=y.view(-1, cols))
+
+    call = Repeatable(launch, x.get_device(), dense(x.shape, x.dtype))
+    plan = Plan(LOG_SOFTMAX, (), call, _log_softmax_gradient)
+    plan.direct = lines(x.shape, x.stride(), x.dim() - 1) is not None
+    return plan
 
 
-def _log_softmax_plain(x: torch.Tensor) -> torch.Tensor:
-    rows = x.reshape(-1, x.shape[-1])
-    made = _log_softmax_plan(rows.shape, rows.stride(), x.dtype, x.get_device())(rows)
-    return made.view(x.shape)
+def _log_softmax_gradient(y: torch.Tensor, dy: torch.Tensor) -> torch.Tensor:
+    return torch._log_softmax_backward_data(dy, y, y.dim() - 1, y.dtype)
 
 
-@lru_cache(maxsize=KEPT)
-def _log_softmax_plan(shape: Any, strides: Any, dtype: torch.dtype, index: int) -> Making:
-    return Making(lambda x, y: auto.run(x, y=y), shape, dtype, index)
-
-
-def _log_softmax_kernel(x: torch.Tensor) -> torch.Tensor:
-    if not (runs_on(x) and _by_rows(x, -1)):
-        return torch.log_softmax(x, -1, x.dtype).contiguous()
-    return _log_softmax_plain(x)
-
-
-class _LogSoftmax(Function):
-    @staticmethod
-    def forward(ctx: Any, x: torch.Tensor, traced: bool) -> torch.Tensor:
-        y = below_autograd(log_softmax_operator, x) if traced else _log_softmax_plain(x)
-        ctx.save_for_backward(y)
-        return y
-
-    @staticmethod
-    def backward(ctx: Any, dy: torch.Tensor) -> tuple[torch.Tensor, None]:
-        (y,) = ctx.saved_tensors
-        return torch._log_softmax_backward_data(dy, y, y.dim() - 1, y.dtype), None
-
-
-log_softmax_operator = define(
-    "log_softmax(Tensor x) -> Tensor",
-    _log_softmax_kernel,
-    lambda x: x.new_empty(x.shape),
-    lambda x: torch.log_softmax(x, -1, x.dtype),
-    differentiable=lambda x: _log_softmax_differentiable(x, True),
+LOG_SOFTMAX = RowOp(
+    schema="log_softmax(Tensor x) -> Tensor",
+    plan_of=_log_softmax_plan,
+    fake=lambda x: x.new_empty(x.shape),
+    by_torch=lambda x: torch.log_softmax(x, -1, x.dtype).contiguous(),
+    saved=lambda _, answers: answers,
+    gradient=_log_softmax_gradient,
+    gradient_by_torch=_log_softmax_gradient,
+    arranged=lambda x: (x.contiguous(),),
 )
+log_softmax_operator = LOG_SOFTMAX.operator
 
 
 # --- numbers of rows: logsumexp, or log p[target], entropy and logsumexp ---
 
 
-def row_numbers(x: torch.Tensor, target: Maybe, temperature: float) -> Tensors:
-    """logsumexp(z) of each row of ``x`` (M, N); with a target, log p[target] and the entropy.
+def row_numbers(temperature: float, *tensors: torch.Tensor) -> Tensors:
+    """(logsumexp(z),) of each row of x (…, N); with a target (…), log p[target] and the entropy.
 
-    z is x / temperature. The results are float32 (float64 for float64).
+    z is x / temperature. The results are (M,), float32 (float64 for float64). Takes plain calls on
+    a device with kernels, and compiled ones.
     """
-    plan = _numbers_plan(
-        *(x.shape, x.stride(), x.dtype, x.get_device(), target is not None, temperature)
-    )
-    if x.requires_grad and torch.is_grad_enabled():
-        return _numbers_differentiable(x, target, temperature, plan)
-    return plan(x, target)[: 2 if target is not None else 1]
+    if torch.compiler.is_compiling():
+        x, *target = _arranged(*tensors)
+        made: Tensors = numbers_operator(x, target[0] if target else None, temperature)
+        return made[: len(tensors)]
+    plan = NUMBERS.plan(tensors, (temperature,))
+    assert plan is not None
+    made = run(plan, *tensors)
+    return (made,) if plan.shown == 1 else made  # type: ignore[return-value]
 
 
 def numbers_by_torch(x: torch.Tensor, target: Maybe, temperature: float) -> Tensors:
-    """log p[target], entropy and logsumexp by PyTorch; without a target only logsumexp."""
+    """log p[target], entropy and logsumexp by PyTorch; without a target logsumexp comes first."""
     wide = torch.promote_types(x.dtype, torch.float32)
     z = x.to(wide) / temperature
     lse = z.logsumexp(-1)
     if target is None:
-        return x.new_empty(0, dtype=wide), x.new_empty(0, dtype=wide), lse
+        return lse, x.new_empty(0, dtype=wide), x.new_empty(0, dtype=wide)
     chosen = z.gather(-1, target.unsqueeze(-1)).squeeze(-1)
     p = torch.softmax(z, -1)
     finite = torch.where(p > 0, z, 0.0)  # a logit of −inf adds nothing
     return chosen - lse, lse - (p * finite).sum(-1), lse
 
 
-class _Numbers:
-    """Computes the per-row numbers of one layout, and their gradient."""
+def _numbers_plan(x: torch.Tensor, *rest: Any) -> Plan | None:
+    *target, temperature = rest
+    if 0 in x.shape or x.dtype not in DTYPES:
+        return None
+    rows = _arranged(x, *target)
+    each = dense(rows[0].shape[:1], torch.promote_types(x.dtype, torch.float32))
+    dx, index = padded_like(rows[0]), x.get_device()
 
-    def __init__(self, dtype: torch.dtype, index: int, temperature: float) -> None:
-        self.wide, self.temperature = torch.promote_types(dtype, torch.float32), temperature
-        self._lse = Repeatable(lambda x, lse: auto.run(x, lse=lse), index)
-        self._all = Repeatable(self._launch_all, index)
-        # by the gradients that there are
-        self._gradient = {
-            (a, b): Repeatable(self._launch_gradient, index)
-            for a in (True, False)
-            for b in (True, False)
-        }
+    def logsumexp_of(x: Any, lse: Any) -> None:
+        auto.run(x, lse=lse)
 
-    def __call__(self, x: torch.Tensor, target: Maybe) -> Tensors:
-        """(lse,), or the log-probability, entropy and lse."""
-        count = 1 if target is None else 3
-        made = tuple(torch.empty(len(x), dtype=self.wide, device=x.device) for _ in range(count))
-        if target is None:
-            self._lse(x, *made)
-        else:
-            self._all(x, target, *made)
-        return made
-
-    def gradient(
-        self,
-        x: torch.Tensor,
-        target: Maybe,
-        entropy: Maybe,
-        lse: Maybe,
-        first: Maybe,
-        second: Maybe,
-    ) -> torch.Tensor:
-        """The gradient of ``x``; ``first`` is the gradient of lse, or of the log-probability."""
-        first, second = (None if each is None else aligned(each) for each in (first, second))
-        dx = like_rows(x)
-        launch = self._gradient[first is None, second is None]
-        launch(x, target, entropy, lse, first, second, dx)
-        return dx
-
-    def _launch_all(self, x: Any, target: Any, logprob: Any, entropy: Any, lse: Any) -> None:
-        options = Options(temperature=self.temperature)
+    def all_of(x: Any, target: Any, logprob: Any, entropy: Any, lse: Any) -> None:
+        options = Options(temperature=temperature)
         auto.run(x, options, target=target, logprob=logprob, entropy=entropy, lse=lse)
 
-    def _launch_gradient(
-        self, x: Any, target: Any, entropy: Any, lse: Any, first: Any, second: Any, dx: Any
+    def launch(
+        x: Any, target: Any, entropy: Any, lse: Any, first: Any, second: Any, dx: Any
     ) -> None:
         dlse, dlogprob = (first, None) if target is None else (None, first)
-        row_gradient(x, lse, dlse, target, dlogprob, entropy, second, dx, self.temperature)
+        row_gradient(x, lse, dlse, target, dlogprob, entropy, second, dx, temperature)
+
+    launches = {  # by the gradients that there are
+        there: Repeatable(launch, index, dx)
+        for there in ((True, True), (True, False), (False, True))
+    }
+
+    def gradient(
+        x: Any, target: Any, entropy: Any, lse: Any, first: Any, second: Any = None
+    ) -> Any:
+        if target is None:
+            second = None
+        first, second = (None if each is None else aligned(each) for each in (first, second))
+        repeatable = launches[first is not None, second is not None]
+        return repeatable(x, target, entropy, lse, first, second)[0]
+
+    call = Repeatable(all_of, index, each, each, each)
+    if not target:
+        call = Repeatable(logsumexp_of, index, each)
+    plan = Plan(NUMBERS, (temperature,), call, gradient, shown=1 + len(target))
+    plan.direct = same_layouts(rows, (x, *target))
+    return plan
 
 
-@lru_cache(maxsize=KEPT)
-def _numbers_plan(
-    shape: Any, strides: Any, dtype: torch.dtype, index: int, targets: bool, temperature: float
-) -> _Numbers:
-    return _Numbers(dtype, index, temperature)
+def _arranged(x: torch.Tensor, *target: torch.Tensor) -> Tensors:
+    """Rows of adjacent elements, and their targets."""
+    rows = x.reshape(-1, x.shape[-1])
+    if rows.stride(1) != 1 and rows.shape[1] > 1:
+        rows = rows.contiguous()
+    return rows, *(each.reshape(-1).contiguous() for each in target)
 
 
-def _plan_of(x: torch.Tensor, target: Maybe, temperature: float) -> _Numbers | None:
-    if 0 in x.shape or x.dtype not in DTYPES or not runs_on(x):
-        return None
-    layout = x.shape, x.stride(), x.dtype, x.get_device()
-    return _numbers_plan(*layout, target is not None, temperature)
+def _saved(tensors: Tensors, answers: Sequence[torch.Tensor]) -> Sequence[Maybe]:
+    x, *target = tensors
+    return (x, *target, *answers[1:]) if target else (x, None, None, answers[0])
 
 
-def _numbers_kernel(x: torch.Tensor, target: Maybe, temperature: float) -> Tensors:
-    plan = _plan_of(x, target, temperature)
-    if plan is None:
-        return numbers_by_torch(x, target, temperature)
-    *others, lse = plan(x, target)
-    none = x.new_empty(0, dtype=lse.dtype)
-    return (*(others or (none, none.clone())), lse)
-
-
-def _numbers_fake(x: torch.Tensor, target: Maybe, temperature: float) -> Tensors:
+def _fake(x: torch.Tensor, target: Maybe, temperature: float) -> Tensors:
     wide = torch.promote_types(x.dtype, torch.float32)
     rows, _ = x.shape
-    counts = (0, 0, rows) if target is None else (rows,) * 3
+    counts = (rows, 0, 0) if target is None else (rows,) * 3
     return tuple(x.new_empty(count, dtype=wide) for count in counts)
 
 
-def _gradient_kernel(
-    x: torch.Tensor, target: Maybe, entropy: Maybe, lse: Maybe, first: Maybe, second: Maybe,
-    temperature: float,
-) -> torch.Tensor:  # fmt: skip
-    plan = _plan_of(x, target, temperature)
+def _gradient_kernel(x: torch.Tensor, target: Maybe, *rest: Any) -> torch.Tensor:
+    tensors = (x,) if target is None else (x, target)
+    plan = NUMBERS.plan(tensors, rest[-1:]) if runs_on(x) else None
     if plan is None:
-        return _gradient_by_torch(x, target, entropy, lse, first, second, temperature)
-    return plan.gradient(x, target, entropy, lse, first, second)
+        return _gradient_by_torch(x, target, *rest)
+    return plan.gradient(*(*plan.op.arranged(*tensors), None)[:2], *rest[:-1])
 
 
 def _gradient_by_torch(
     x: torch.Tensor, target: Maybe, entropy: Maybe, lse: Maybe, first: Maybe, second: Maybe,
     temperature: float,
 ) -> torch.Tensor:  # fmt: skip
+    grads = first, second if target is not None else None
+
     def numbers(x: torch.Tensor) -> Tensors:
-        logprob, entropy, lse = numbers_by_torch(x, target, temperature)
-        both = (lse, lse) if target is None else (logprob, entropy)
-        return tuple(y for y, dy in zip(both, (first, second), strict=True) if dy is not None)
+        made = numbers_by_torch(x, target, temperature)
+        return tuple(y for y, dy in zip(made, grads, strict=False) if dy is not None)
 
-    return gradient_of(numbers, x, [dy for dy in (first, second) if dy is not None])
+    return gradient_of(numbers, x, [dy for dy in grads if dy is not None])
 
 
-numbers_operator = define(
-    "row_numbers(Tensor x, Tensor? target, float temperature) -> (Tensor, Tensor, Tensor)",
-    *(_numbers_kernel, _numbers_fake, numbers_by_torch),
-    differentiable=lambda *arguments: _numbers_differentiable(*arguments, None),
-)
 gradient_operator = define(
     "row_numbers_backward(Tensor x, Tensor? target, Tensor? entropy, Tensor? lse, Tensor? first, "
     "Tensor? second, float temperature) -> Tensor",
     *(_gradient_kernel, lambda x, *_: like_rows(x), _gradient_by_torch),
 )
-
-
-class _RowNumbers(Function):
-    """The numbers by kernels; without a plan by the operators, then always three."""
-
-    @staticmethod
-    def forward(
-        ctx: Any, x: torch.Tensor, target: Maybe, temperature: float, plan: _Numbers | None
-    ) -> Tensors:
-        ctx.temperature, ctx.plan, ctx.targets = temperature, plan, target is not None
-        ctx.set_materialize_grads(False)
-        if plan is not None:
-            made = plan(x, target)
-        else:
-            made = below_autograd(numbers_operator, x, target, temperature)
-        *others, lse = made
-        if ctx.targets:
-            ctx.mark_non_differentiable(lse)
-        elif plan is None:
-            ctx.mark_non_differentiable(*others)
-        ctx.save_for_backward(x, target, others[1] if ctx.targets else None, lse)
-        return made
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Maybe) -> tuple[Maybe, ...]:
-        x, target, entropy, lse = ctx.saved_tensors
-        first, second = grads[:2] if ctx.targets else (grads[-1], None)
-        if first is None and second is None:
-            return None, None, None, None
-        arguments = x, target, entropy, lse, first, second
-        if ctx.plan is None or torch.compiler.is_compiling():
-            dx = gradient_operator(*arguments, ctx.temperature)
-        elif plain_gradient(first, second):
-            dx = ctx.plan.gradient(*arguments)
-        else:
-            dx = _gradient_by_torch(*arguments, ctx.temperature)
-        return dx, None, None, None
-
-
-# Function.apply itself first looks for functorch's wrappers, 2 µs; `watched` has ruled them out
-_log_softmax_differentiable: Callable[..., torch.Tensor] = super(Function, _LogSoftmax).apply
-_numbers_differentiable: Callable[..., Tensors] = super(Function, _RowNumbers).apply
+NUMBERS = RowOp(
+    schema="row_numbers(Tensor x, Tensor? target, float temperature) -> (Tensor, Tensor, Tensor)",
+    plan_of=_numbers_plan,
+    fake=_fake,
+    by_torch=numbers_by_torch,
+    saved=_saved,
+    gradient=gradient_operator,
+    gradient_by_torch=_gradient_by_torch,
+    differentiable=2,
+    arranged=_arranged,
+)
+numbers_operator = NUMBERS.operator

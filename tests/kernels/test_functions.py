@@ -1,7 +1,7 @@
 """The public functions beside PyTorch's, and beside whatever differentiates or traces them.
 
-What only `cross_entropy` and `logprob_entropy` promise is in cross_entropy/test_functions.py. On a
-GPU launches are repeated ones, see test_functions_gpu.py.
+What only `cross_entropy` promises is in cross_entropy/test_functions.py. On a GPU launches are
+repeated ones, see test_functions_gpu.py.
 """
 
 from __future__ import annotations
@@ -30,61 +30,151 @@ from kernels.log_softmax import functions as logs
 from kernels.log_softmax.functions import log_softmax, logsumexp
 from tests.kernels.variants import DTYPES, name
 
+Answer = torch.Tensor | tuple[torch.Tensor, ...]
 Function = Callable[[torch.Tensor], torch.Tensor]
+Options = dict[str, Any]
 # Half a spacing for the rounding, one for the interpreter, which cuts bfloat16 instead
 CLOSE = {dtype: {"rtol": 2 * torch.finfo(dtype).eps, "atol": 1e-5} for dtype in DTYPES}
 CLOSE[torch.float32] = {"rtol": 1e-5, "atol": 1e-6}
 CLOSE[torch.float64] = {"rtol": 1e-12, "atol": 1e-12}
+REDUCTIONS = ("none", "mean", "sum")
 # Of a matrix of three rows and four columns
 NAMES = ("softmax", "log_softmax", "logsumexp", "cross_entropy", "loss of rows", "logprob_entropy")
 SHAPE = (3, 4)
 
 
-def chosen(x: torch.Tensor, target: torch.Tensor, *, temperature: float) -> list[torch.Tensor]:
-    """Log-probability and entropy, in float64 or as transforms have it."""
+# --- PyTorch's formulas, in float64 or as transforms have them ---
+
+
+def chosen(x: torch.Tensor, target: torch.Tensor, *, temperature: float) -> Answer:
+    """Log-probability and entropy."""
     logp = torch.log_softmax(x.double() / temperature, -1)
     entropy = -torch.where(logp.exp() > 0, logp.exp() * logp, 0.0).sum(-1)
-    return [logp.gather(-1, target[..., None])[..., 0], entropy]
+    return logp.gather(-1, target[..., None])[..., 0], entropy
+
+
+def due(input: torch.Tensor, target: torch.Tensor, **options: Any) -> torch.Tensor:
+    """The loss."""
+    z_loss, softcap, temperature = (
+        options.pop(key, 0.0) for key in ("z_loss", "softcap", "temperature")
+    )
+    z = input.double()
+    z = (softcap * (z / softcap).tanh() if softcap else z) / (temperature or 1)
+    if options.get("weight") is not None:
+        options["weight"] = options["weight"].double()
+    target = target.double() if target.is_floating_point() else target
+    loss = F.cross_entropy(z, target, **options)
+    if not z_loss:
+        return loss
+    squares = z.logsumexp(min(1, z.dim() - 1)) ** 2
+    counts = torch.ones_like(squares, dtype=torch.bool)
+    if not target.is_floating_point():
+        counts = target != options.get("ignore_index", -100)
+    squares = torch.where(counts, squares, 0.0)  # whose derivative where nothing counts is 0
+    if options.get("reduction", "mean") == "mean":
+        squares = squares.sum() / counts.sum()
+    elif options["reduction"] == "sum":
+        squares = squares.sum()
+    return loss + z_loss * squares
 
 
 def both(called: str, device: str) -> tuple[Function, Function]:
     """A function of `NAMES` with its other arguments, and PyTorch's formula of the same."""
     target = torch.tensor([1, -100, 3], device=device)
-    options: dict[str, Any] = {
+    options: Options = {
         "weight": torch.tensor([0.3, 0.9, 0.5, 0.2], dtype=torch.float64, device=device),
         "label_smoothing": 0.1,
         "reduction": "none" if called == "loss of rows" else "mean",
+        "softcap": 3.0,
+        "temperature": 0.7,
     }
     if called == "softmax":
         return (
             lambda x: softmax(x, 0, temperature=0.7, dtype=x.dtype),
             lambda x: torch.softmax(x / 0.7, 0, x.dtype),
         )
-    if called == "log_softmax":
-        return lambda x: log_softmax(x, -1), lambda x: torch.log_softmax(x, -1)
-    if called == "logsumexp":
-        return lambda x: logsumexp(x, -1), lambda x: torch.logsumexp(x, -1)
+    if called in OF_A_DIMENSION:
+        ours, pytorchs = OF_A_DIMENSION[called]
+        return lambda x: ours(x, -1), lambda x: pytorchs(x, -1)
     if called == "logprob_entropy":
         classes = target.clamp(min=0)
         return (
             lambda x: torch.stack(logprob_entropy(x, classes, temperature=0.7)),
-            lambda x: torch.stack(chosen(x, classes, temperature=0.7)),
+            lambda x: torch.stack(chosen(x, classes, temperature=0.7)),  # type: ignore[arg-type]
         )
-    return (
-        lambda x: cross_entropy(x, target, softcap=3.0, temperature=0.7, **options),
-        lambda x: F.cross_entropy(3 * torch.tanh(x / 3) / 0.7, target, **options),
+    return lambda x: cross_entropy(x, target, **options), lambda x: due(x, target, **options)
+
+
+OF_A_DIMENSION: dict[str, tuple[Callable[..., torch.Tensor], Callable[..., torch.Tensor]]] = {
+    "softmax": (softmax, torch.softmax),
+    "log_softmax": (log_softmax, torch.log_softmax),
+    "logsumexp": (logsumexp, torch.logsumexp),
+}
+every = pytest.mark.parametrize("called", NAMES)
+of_a_dimension = pytest.mark.parametrize("called", OF_A_DIMENSION)
+
+
+# --- answers and gradients ---
+
+
+def as_due(
+    ours: Callable[[torch.Tensor], Answer],
+    wanted_by: Callable[[torch.Tensor], Answer],
+    x: torch.Tensor,
+    dtype: torch.dtype | None = None,
+) -> tuple[torch.Tensor, ...]:
+    """Asserts the answers, in ``dtype`` or else as ``x``, and the gradient; against float64."""
+    dtype = dtype or x.dtype
+    leaf, wanted_of = x.detach().requires_grad_(), x.detach().double().requires_grad_()
+    made, wanted = (
+        (y,) if isinstance(y, torch.Tensor) else y for y in (ours(leaf), wanted_by(wanted_of))
+    )
+    for y, its in zip(made, wanted, strict=True):
+        assert (y.shape, y.dtype) == (its.shape, dtype)
+        assert y.is_contiguous()
+        torch.testing.assert_close(y.double(), its, **CLOSE[dtype], equal_nan=True)
+    with torch.no_grad():
+        again = ours(x)
+        again = (again,) if isinstance(again, torch.Tensor) else again
+        torch.testing.assert_close(again, made, rtol=0, atol=0, equal_nan=True)
+    close = {"rtol": 2 * torch.finfo(x.dtype).eps, "atol": 1e-5}
+    close = {"rtol": 1e-4, "atol": 1e-5} if x.dtype is torch.float32 else close
+    for there in [range(len(made))] if len(made) == 1 else ([0], [1], [0, 1]):
+        # without 0, and rounded in no dtype
+        dys = [torch.arange(made[i].numel(), device=x.device) % 4 / 4 + 0.5 for i in there]
+        dys = [dy.view(made[i].shape).to(dtype) for i, dy in zip(there, dys, strict=True)]
+        (dx,) = torch.autograd.grad([made[i] for i in there], leaf, dys, retain_graph=True)
+        (wanted_dx,) = torch.autograd.grad(
+            [wanted[i] for i in there], wanted_of, [dy.double() for dy in dys], retain_graph=True
+        )
+        assert (dx.shape, dx.dtype) == (x.shape, x.dtype)
+        torch.testing.assert_close(dx.double(), wanted_dx, **close, equal_nan=True)
+    return made
+
+
+def loss_as_due(x: torch.Tensor, target: torch.Tensor, **options: Any) -> torch.Tensor:
+    """Asserts a loss and its gradient; returns the loss."""
+    (loss,) = as_due(
+        lambda x: cross_entropy(x, target, **options), lambda x: due(x, target, **options), x
+    )
+    return loss
+
+
+def entropy_as_due(x: torch.Tensor, target: torch.Tensor, **options: Any) -> None:
+    """Asserts log-probability, entropy and their gradients."""
+    temperature = options.get("temperature", 1.0)
+    as_due(
+        lambda x: logprob_entropy(x, target, temperature=temperature),
+        lambda x: chosen(x, target, temperature=temperature),
+        x,
+        torch.promote_types(x.dtype, torch.float32),
     )
 
 
-every = pytest.mark.parametrize("called", NAMES)
-
-
-# --- answers and gradients of the functions of a dimension ---
-
-
 @st.composite
-def tensors(draw: st.DrawFn) -> torch.Tensor:
-    shape = draw(st.lists(st.integers(0, 7), min_size=0, max_size=4))
+def tensors(draw: st.DrawFn, least: int = 0) -> torch.Tensor:
+    """Of any shape of at least so many dimensions, and with any strides."""
+    shape = draw(st.lists(st.integers(0, 7), min_size=least, max_size=4))
     generator = torch.Generator().manual_seed(draw(st.integers(0, 2**16)))
     scale = draw(st.sampled_from((1.0, 20.0)))
     x = (torch.randn(shape, generator=generator) * scale).to(draw(st.sampled_from(DTYPES)))
@@ -96,59 +186,86 @@ def tensors(draw: st.DrawFn) -> torch.Tensor:
     return x
 
 
-def assert_due(
-    ours: Callable[..., torch.Tensor], due: Callable[..., torch.Tensor], x: torch.Tensor, dim: int
-) -> None:
-    """Asserts the answer, its gradient and the answer without a gradient, against float64."""
-    leaf, wanted_of = x.detach().requires_grad_(), x.detach().double().requires_grad_()
-    y, wanted = ours(leaf, dim), due(wanted_of, dim)
-    assert (y.shape, y.dtype) == (wanted.shape, x.dtype)
-    assert y.is_contiguous()
-    torch.testing.assert_close(y.double(), wanted, **CLOSE[x.dtype])
-    with torch.no_grad():
-        assert torch.equal(ours(x, dim), y)
-    dy = torch.ones_like(y)
-    dy.view(-1)[::2] = 0.5
-    (dx,) = torch.autograd.grad(y, leaf, dy)
-    assert (dx.shape, dx.dtype) == (x.shape, x.dtype)
-    if x.dtype.itemsize > 2 and x.numel():  # a 16-bit gradient is of the rounded answer
-        (wanted_dx,) = torch.autograd.grad(wanted, wanted_of, dy.double())
-        torch.testing.assert_close(dx.double(), wanted_dx, rtol=1e-4, atol=1e-5)
-
-
-OF_A_DIMENSION: dict[str, tuple[Callable[..., torch.Tensor], Callable[..., torch.Tensor]]] = {
-    "softmax": (softmax, torch.softmax),
-    "log_softmax": (log_softmax, torch.log_softmax),
-    "logsumexp": (logsumexp, torch.logsumexp),
-}
-of_a_dimension = pytest.mark.parametrize("called", OF_A_DIMENSION)
-
-
 @of_a_dimension
 @settings(max_examples=25, deadline=None)
 @given(x=tensors(), data=st.data())
 def test_any_tensor_along_any_dimension_gets_the_answer_and_gradient_of_float64(
     device: str, called: str, x: torch.Tensor, data: st.DataObject
 ) -> None:
-    most = max(x.dim(), 1)
+    most, x = max(x.dim(), 1), x.to(device)
     dim = data.draw(st.integers(-most, most - 1))
-    ours, due = OF_A_DIMENSION[called]
+    ours, pytorchs = OF_A_DIMENSION[called]
     if called != "logsumexp" or 0 not in x.shape:  # PyTorch's own refuses no column
-        assert_due(ours, due, x.to(device), dim)
+        y = ours(x, dim)
+        torch.testing.assert_close(y.double(), pytorchs(x.double(), dim), **CLOSE[x.dtype])
+        if x.dtype.itemsize > 2:  # a 16-bit gradient is of the rounded answer
+            as_due(lambda x: ours(x, dim), lambda x: pytorchs(x, dim), x)
     if called == "softmax":
         temperature = data.draw(st.sampled_from((0.3, 7)))
         dtype = data.draw(st.sampled_from((None, torch.float32, torch.float64)))
-        y = softmax(x.to(device), dim, temperature=temperature, dtype=dtype)
-        wanted = torch.softmax(x.to(device, dtype or x.dtype).double() / temperature, dim)
+        y = softmax(x, dim, temperature=temperature, dtype=dtype)
+        wanted = torch.softmax(x.to(dtype or x.dtype).double() / temperature, dim)
         torch.testing.assert_close(y.double(), wanted, **CLOSE[dtype or x.dtype])
 
 
-@of_a_dimension
+@settings(max_examples=40, deadline=None)
+@given(x=tensors(least=1), data=st.data())
+def test_any_call_with_targets_gets_the_answer_and_gradient_of_float64(
+    device: str, x: torch.Tensor, data: st.DataObject
+) -> None:
+    draw, x = data.draw, x.to(device)
+    temperature = draw(st.sampled_from((1, 0.7)))
+    if (classes := x.shape[-1]) > 0:
+        target = torch.randint(classes, x.shape[:-1], device=device)
+        entropy_as_due(x, target, temperature=temperature)
+    if (classes := x.shape[min(1, x.dim() - 1)]) == 0:
+        return
+    shape = x.shape[:1] + x.shape[2:] if x.dim() > 1 else ()
+    target = torch.randint(classes, shape, device=device)
+    ignored = draw(st.sampled_from((-100, 0, -1)))
+    target[torch.rand(shape, device=device) < draw(st.sampled_from((0.0, 0.4)))] = ignored
+    options: Options = {
+        "reduction": draw(st.sampled_from(REDUCTIONS)),
+        "label_smoothing": draw(st.sampled_from((0.0, 0.1, 1, 1.0))),
+        "ignore_index": ignored,
+        "z_loss": draw(st.sampled_from((0, 1e-2))),
+        "softcap": draw(st.sampled_from((0, 5.0))),
+        "temperature": temperature,
+    }
+    if draw(st.booleans()):
+        options["weight"] = torch.rand(classes, device=device) + 0.1
+    if draw(st.sampled_from((False, False, True))):
+        target = torch.rand(x.shape, device=device).to(x.dtype)
+        del options["ignore_index"]
+    loss_as_due(x, target, **options)
+
+
+@every
 @pytest.mark.parametrize("dtype", DTYPES, ids=name)
-def test_rows_wider_than_a_tile(device: str, called: str, dtype: torch.dtype) -> None:
+def test_rows_wider_than_a_tile_and_in_every_layout(
+    device: str, called: str, dtype: torch.dtype
+) -> None:
     x = torch.randn(3, 4, 2060, device=device).to(dtype)
-    for each in (x[0], x[:, :2, 5:2050], x[:, :, 0], x.transpose(0, 1)[..., :2049]):
-        assert_due(*OF_A_DIMENSION[called], each, -1)
+    for each in (
+        *(x[0], x[:, :2, 5:2050], x[:, :, 0], x.transpose(0, 1)[..., :2049], x[:1, 1:2, :40].mT),
+        *(x.permute(2, 0, 1)[:9], x[0, :1, :7].expand(5, 7), x[0, 0, :7]),
+    ):
+        target = torch.randint(each.shape[-1], (*each.shape[:-1], 2), device=device)[..., 0]
+        if called in OF_A_DIMENSION:
+            ours, pytorchs = OF_A_DIMENSION[called]
+            y, wanted = ours(each, -1), pytorchs(each.double(), -1)
+            torch.testing.assert_close(y.double(), wanted, **CLOSE[dtype])
+            if dtype.itemsize > 2:
+                as_due(lambda x: ours(x, -1), lambda x: pytorchs(x, -1), each)  # noqa: B023
+        elif called == "logprob_entropy":
+            entropy_as_due(each, target)
+        else:
+            logits = each.movedim(-1, min(1, each.dim() - 1))
+            weight = torch.rand(2 * each.shape[-1], device=device)[::2]
+            for options in ({}, {"weight": weight}):
+                loss_as_due(
+                    logits, target, **options, reduction="none" if "rows" in called else "mean"
+                )
 
 
 @pytest.mark.parametrize("dim", [0, 1])
@@ -156,8 +273,7 @@ def test_softmax_of_lines_wider_than_a_tile(device: str, dim: int) -> None:
     x = torch.randn(2, 40000, device=device)
     x[1, :39000] = -math.inf  # a whole tile of it first
     x = x if dim == 1 else x.t().contiguous()
-    assert_due(lambda x, dim: softmax(x, dim, temperature=0.5),
-               lambda x, dim: torch.softmax(x / 0.5, dim), x, dim)  # fmt: skip
+    as_due(lambda x: softmax(x, dim, temperature=0.5), lambda x: torch.softmax(x / 0.5, dim), x)
 
 
 @of_a_dimension
@@ -495,7 +611,8 @@ def test_operators_keep_the_rules_of_pytorchs_operators(device: str) -> None:
         opcheck(logs.log_softmax_operator, (x.clone().requires_grad_(),))
         for given_ in (None, target.clamp(min=0)):
             opcheck(logs.numbers_operator, (x.clone().requires_grad_(), given_, 0.7))
-            _, entropy, lse = logs.numbers_operator(x, given_, 0.7)
+            made = logs.numbers_operator(x, given_, 0.7)
+            entropy, lse = (None, made[0]) if given_ is None else made[1:]
             grad = torch.rand(3, device=device)
             rest = (given_, entropy, lse, grad, None if given_ is None else grad, 0.7)
             opcheck(logs.gradient_operator, (x, *rest))
@@ -518,6 +635,12 @@ def test_fake_and_meta_tensors_parameters_and_subclasses(device: str, called: st
         with FakeTensorMode():
             assert ours(torch.empty(SHAPE, device=device)).shape == wanted.shape
         assert ours(torch.empty(SHAPE, device="meta")).shape == wanted.shape
+    if called == "loss of rows":
+        with FakeTensorMode():
+            fake = torch.empty(SHAPE, device=device), torch.empty(3, device=device).long()
+            assert cross_entropy(*fake, reduction="none").shape == (3,)
+        meta = torch.empty(SHAPE, device="meta"), torch.empty(3, device="meta").long()
+        assert cross_entropy(*meta).shape == ()
     parameter = torch.nn.Parameter(x)
     assert ours(parameter).grad_fn is not None
     with torch.no_grad():
@@ -541,8 +664,8 @@ def test_without_gpu_or_interpreter_pytorch_computes(
     monkeypatch: pytest.MonkeyPatch, called: str
 ) -> None:
     monkeypatch.setattr("kernels.calls.INTERPRETED", False)
-    monkeypatch.setattr(functions, "_RECENT", {})
-    monkeypatch.setattr(functions, "_kept_plan", functions.Plan)
+    for op in (functions.SOFTMAX, logs.LOG_SOFTMAX, logs.NUMBERS, losses.LOSS):
+        op._plans.clear()
     monkeypatch.setattr(functions, "AUTO", None)  # whose use would be an error
     monkeypatch.setattr(logs, "auto", None)
     monkeypatch.setattr(losses, "auto", None)

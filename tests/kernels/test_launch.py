@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from copy import copy
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import MagicMock, call
@@ -17,51 +18,42 @@ from kernels import launch as launching
 from kernels.calls import like_rows
 from kernels.copy.copy_triton import CopyTriton
 from kernels.device import Device
-from kernels.launch import launch, launches, load_hint, store_hint, workspace
-from kernels.repeat import _KNOWN, Repeatable, alike
+from kernels.launch import launch, load_hint, recording, store_hint, workspace
+from kernels.repeat import _KNOWN, Repeatable, alike, dense
 
 L2 = 4096  # bytes
 Call = Callable[[torch.Tensor], torch.Tensor]
 
 
-class Flat:
-    """Triton's launcher as of 3.6: the kernel's arguments follow its own."""
+class Launcher:
+    """Triton's launcher: the kernel's arguments follow its own, or are one of its own, a tuple."""
 
     global_scratch_size = profile_scratch_size = 0
 
-    def __init__(self) -> None:
-        self.launch = MagicMock()
+    def __init__(self, grouped: bool) -> None:
+        self.launch, self.grouped = MagicMock(), grouped
 
-    def __call__(
-        self, gridX: int, gridY: int, gridZ: int, stream: int, function: int, *args: Any
-    ) -> None:
-        self.launch(gridX, gridY, gridZ, stream, function, False, *args)
+    def __call__(self, *given: Any) -> None:
+        if self.grouped:
+            self.launch(*given[:6], *given[7:9], given[9:])
+        else:
+            self.launch(*given[:5], False, *given[5:])
 
 
-class Grouped(Flat):
-    """As of 3.7: they are one of its own, a tuple."""
-
-    def __call__(
-        self,
-        gridX: int,
-        gridY: int,
-        gridZ: int,
-        stream: int,
-        function: int,
-        kernel_metadata: Any,
-        launch_metadata: Any,
-        launch_enter_hook: Any,
-        launch_exit_hook: Any,
-        *args: Any,
-    ) -> None:
-        hooks = launch_enter_hook, launch_exit_hook
-        self.launch(gridX, gridY, gridZ, stream, function, kernel_metadata, *hooks, args)
+@pytest.fixture(params=[False, True], ids=["as of 3.6", "as of 3.7"])
+def launcher(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Launcher:
+    """A launcher whose parameters are those of a Triton that is known."""
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    names = [inspect.Parameter(each, kind) for each in _KNOWN[request.param]]
+    signature = inspect.Signature(names)
+    monkeypatch.setattr(Launcher.__call__, "__signature__", signature, raising=False)
+    return Launcher(request.param)
 
 
 def test_a_launch_is_the_ordinary_one_and_is_told_to_who_listens() -> None:
     x, y = torch.ones(3), torch.ones(3)
     function = MagicMock(arg_names=("x", "y", "cols", "BLOCK"))
-    with launches() as seen:
+    with recording() as seen:
         launch(function, (5,), (x, y, 3), {"BLOCK": 4}, num_warps=8)
     launch(function, (6,), (x, y, 3), {"BLOCK": 4})
     assert function.__getitem__.call_args_list == [call((5,)), call((6,))]
@@ -69,7 +61,7 @@ def test_a_launch_is_the_ordinary_one_and_is_told_to_who_listens() -> None:
         call(x, y, 3, BLOCK=4, num_warps=8),
         call(x, y, 3, BLOCK=4),
     ]
-    (one,) = seen
+    (one,) = seen.launches
     assert (one.grid, one.arguments[2:]) == ((5, 1, 1), (3, 4))
 
 
@@ -147,7 +139,7 @@ def test_a_hint_changes_no_bit(tunable: str, device: str) -> None:
     assert torch.equal(asks(x), asks_not(x))
 
 
-SOME = torch.ones(64)
+SOME, OTHER = torch.ones(64), torch.ones(64)
 
 
 @pytest.fixture
@@ -164,10 +156,11 @@ class Launchable:
 
     arg_names = ("x", "weight", "n", "y", "z", "BLOCK")
 
-    def __init__(self, launcher: Any) -> None:
+    def __init__(self, launcher: Launcher) -> None:
         self.compiled = SimpleNamespace(
-            run=launcher(), function=77, packed_metadata=(4, 1, 0)
+            run=copy(launcher), function=77, packed_metadata=(4, 1, 0)
         )  # as Triton compiles it
+        self.compiled.run.launch = MagicMock()
         self.ordinary = 0
 
     def __getitem__(self, grid: tuple[int, ...]) -> Any:
@@ -185,8 +178,7 @@ class Launchable:
 
 
 @pytest.mark.usefixtures("card")
-@pytest.mark.parametrize("launcher", [Flat, Grouped])
-def test_all_launches_are_repeated_on_other_memory(launcher: Any) -> None:
+def test_all_launches_are_repeated_on_other_memory(launcher: Launcher) -> None:
     first, second = Launchable(launcher), Launchable(launcher)
 
     def work(x: torch.Tensor, weight: None, y: torch.Tensor) -> None:
@@ -195,11 +187,11 @@ def test_all_launches_are_repeated_on_other_memory(launcher: Any) -> None:
         launch(first, (2,), (base, weight, 5, space, y), {"BLOCK": 8})
         launch(second, (3,), (space, weight, 6, x, y), {"BLOCK": 9})
 
-    repeatable = Repeatable(work, 0)
+    repeatable = Repeatable(work, 0, dense((8,), torch.float32))
     pools = [torch.empty(64) for _ in range(4)]
     for lead in (0, 2, 0, 2):  # by each alignment, an ordinary launch and then a repeated one
-        x, y = pools.pop(), torch.empty(8)
-        repeatable(x[lead:], None, y)
+        x = pools.pop()
+        (y,) = repeatable(x[lead:], None)
         pools.insert(0, x)
         last = x, y, lead
     assert (first.ordinary, second.ordinary) == (2, 2)
@@ -212,16 +204,16 @@ def test_all_launches_are_repeated_on_other_memory(launcher: Any) -> None:
 
 @pytest.mark.usefixtures("card")
 @pytest.mark.parametrize("case", ["another tensor", "a tensor in a tuple", "nothing launched"])
-def test_what_might_come_out_wrong_is_launched_the_ordinary_way(case: str) -> None:
-    kernel = Launchable(Flat)
-    runs = MagicMock()
+def test_what_might_come_out_wrong_is_launched_the_ordinary_way(
+    launcher: Launcher, case: str
+) -> None:
+    kernel, runs = Launchable(launcher), MagicMock()
 
     def work(x: torch.Tensor, y: torch.Tensor) -> None:
         runs()
-        if case == "nothing launched":
-            return
-        other = torch.ones(1) if case == "another tensor" else (x,)
-        launch(kernel, (1,), (x, other, 1, y, y), {"BLOCK": 1})
+        if case != "nothing launched":
+            other = torch.ones(1) if case == "another tensor" else (x,)
+            launch(kernel, (1,), (x, other, 1, y, y), {"BLOCK": 1})
 
     repeatable = Repeatable(work, 0)
     for _ in range(3):
@@ -231,13 +223,25 @@ def test_what_might_come_out_wrong_is_launched_the_ordinary_way(case: str) -> No
 
 
 @pytest.mark.usefixtures("card")
-def test_profilers_see_every_launch(monkeypatch: pytest.MonkeyPatch) -> None:
-    runtime = pytest.importorskip("triton").knobs.runtime
-    kernel = Launchable(Flat)
+def test_two_places_that_held_one_tensor_are_told_apart_later(launcher: Launcher) -> None:
+    kernel = Launchable(launcher)
     repeatable = Repeatable(lambda x, y: launch(kernel, (1,), (x, None, 1, y, y), {"BLOCK": 1}), 0)
-    repeatable(SOME, SOME)
+    first, second, other = torch.ones(64), torch.ones(64), torch.ones(64)
+    for pair in ((first, first), (first, second), (second, other)):
+        repeatable(*pair)
+    (last,) = kernel.again
+    assert last[0] == second.data_ptr()
+    assert last[3] == last[4] == other.data_ptr()
+
+
+@pytest.mark.usefixtures("card")
+def test_profilers_see_every_launch(launcher: Launcher, monkeypatch: pytest.MonkeyPatch) -> None:
+    runtime = pytest.importorskip("triton").knobs.runtime
+    kernel = Launchable(launcher)
+    repeatable = Repeatable(lambda x, y: launch(kernel, (1,), (x, None, 1, y, y), {"BLOCK": 1}), 0)
+    repeatable(SOME, OTHER)
     monkeypatch.setattr(runtime.launch_enter_hook, "calls", [print])
-    repeatable(SOME, SOME)
+    repeatable(SOME, OTHER)
     assert (kernel.ordinary, kernel.again) == (2, [])
 
 

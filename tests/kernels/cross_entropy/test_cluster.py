@@ -23,7 +23,7 @@ from kernels.cross_entropy.cluster import (
 from kernels.cross_entropy.rows import PLAIN, Options, Results
 from kernels.device import Device, cuda_device
 from kernels.kernel import as_tuple
-from kernels.log_softmax.cluster import LogSoftmaxCluster, LogSumExpCluster
+from kernels.log_softmax.variants import LogSoftmaxCluster, LogSumExpCluster
 from tests.kernels.conftest import H200
 from tests.kernels.cross_entropy.test_rows import case, wanted
 

@@ -12,131 +12,25 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils.checkpoint import checkpoint
 from torch.utils.flop_counter import FlopCounterMode
 
 from kernels.cross_entropy import functions
 from kernels.cross_entropy.functions import cross_entropy, logprob_entropy
-from tests.kernels.test_functions import chosen, compiled
+from tests.kernels.test_functions import (
+    CLOSE,
+    REDUCTIONS,
+    Options,
+    chosen,
+    compiled,
+    due,
+    loss_as_due,
+)
 from tests.kernels.variants import DTYPES, name
-
-Options = dict[str, Any]
-# Half a spacing for the rounding, one for the interpreter, which cuts bfloat16 instead
-CLOSE = {dtype: {"rtol": 2 * torch.finfo(dtype).eps, "atol": 1e-6} for dtype in DTYPES}
-CLOSE[torch.float32] = {"rtol": 1e-5, "atol": 1e-6}
-CLOSE[torch.float64] = {"rtol": 1e-12, "atol": 1e-13}
-NOT_PYTORCHS = ("z_loss", "softcap", "temperature")
-REDUCTIONS = ("none", "mean", "sum")
 
 guarded = pytest.mark.skipif(
     functions._overwritten is None, reason="needs a PyTorch built for CUDA, which guards memory"
 )
-
-
-def due(input: torch.Tensor, target: torch.Tensor, **options: Any) -> torch.Tensor:
-    """The loss in float64."""
-    z_loss, softcap, temperature = (options.pop(key, 0.0) for key in NOT_PYTORCHS)
-    z = input.double()
-    z = (softcap * (z / softcap).tanh() if softcap else z) / (temperature or 1)
-    if options.get("weight") is not None:
-        options["weight"] = options["weight"].double()
-    target = target.double() if target.is_floating_point() else target
-    loss = F.cross_entropy(z, target, **options)
-    if not z_loss:
-        return loss
-    squares = z.logsumexp(min(1, z.dim() - 1)) ** 2
-    counts = torch.ones_like(squares, dtype=torch.bool)
-    if not target.is_floating_point():
-        counts = target != options.get("ignore_index", -100)
-    squares = torch.where(counts, squares, 0.0)  # whose derivative where nothing counts is 0
-    if options.get("reduction", "mean") == "mean":
-        squares = squares.sum() / counts.sum()
-    elif options["reduction"] == "sum":
-        squares = squares.sum()
-    return loss + z_loss * squares
-
-
-def agrees(input: torch.Tensor, target: torch.Tensor, **options: Any) -> torch.Tensor:
-    """Asserts loss and gradient; returns the loss."""
-    wanted_of = input.detach().double().requires_grad_()
-    wanted = due(wanted_of, target, **options)
-    leaf = input.detach().requires_grad_()
-    loss = cross_entropy(leaf, target, **options)
-    assert (loss.shape, loss.dtype) == (wanted.shape, input.dtype)
-    close = CLOSE[input.dtype]
-    torch.testing.assert_close(loss.double(), wanted, **close, equal_nan=True)
-    generator = torch.Generator(loss.device).manual_seed(1)
-    dloss = torch.rand(loss.shape, generator=generator, device=loss.device, dtype=loss.dtype) + 0.5
-    (dx,) = torch.autograd.grad(loss, leaf, dloss)
-    (wanted_dx,) = torch.autograd.grad(wanted, wanted_of, dloss.double())
-    assert (dx.shape, dx.dtype) == (input.shape, input.dtype)
-    torch.testing.assert_close(dx.double(), wanted_dx, **close, equal_nan=True)
-    with torch.no_grad():
-        again = cross_entropy(input, target, **options)
-    torch.testing.assert_close(again, loss.detach(), rtol=0, atol=0, equal_nan=True)
-    return loss
-
-
-@st.composite
-def calls(draw: st.DrawFn) -> tuple[torch.Tensor, torch.Tensor, Options]:
-    classes = draw(st.integers(1, 40))
-    shape = draw(st.sampled_from(((), (3,), (1,), (5,), (2, 3), (3, 1), (2, 2, 2), (0,), (0, 2))))
-    generator = torch.Generator().manual_seed(draw(st.integers(0, 2**16)))
-    full = (*shape[:1], classes, *shape[1:])
-    x = (torch.randn(full, generator=generator) * draw(st.sampled_from((1.0, 10.0)))).to(
-        draw(st.sampled_from(DTYPES))
-    )
-    ignored = draw(st.sampled_from((-100, 0, -1)))
-    target = torch.randint(classes, shape, generator=generator)
-    target[torch.rand(shape, generator=generator) < draw(st.sampled_from((0.0, 0.4)))] = ignored
-    options: Options = {
-        "reduction": draw(st.sampled_from(REDUCTIONS)),
-        "label_smoothing": draw(st.sampled_from((0.0, 0.1, 1, 1.0))),
-        "ignore_index": ignored,
-        "z_loss": draw(st.sampled_from((0, 1e-2))),
-        "softcap": draw(st.sampled_from((0, 5.0))),
-        "temperature": draw(st.sampled_from((1, 0.7))),
-    }
-    if draw(st.booleans()):
-        options["weight"] = torch.rand(classes, generator=generator) + 0.1
-    if draw(st.sampled_from((False, False, True))):
-        target = torch.rand(full, generator=generator).to(x.dtype)
-        del options["ignore_index"]
-    return x, target, options
-
-
-@settings(max_examples=25, deadline=None)
-@given(call=calls())
-def test_any_call_gets_the_loss_and_gradient_of_float64(
-    device: str, call: tuple[torch.Tensor, torch.Tensor, Options]
-) -> None:
-    x, target, options = call
-    options = {k: v.to(device) if isinstance(v, torch.Tensor) else v for k, v in options.items()}
-    agrees(x.to(device), target.to(device), **options)
-
-
-@pytest.mark.parametrize("reduction", REDUCTIONS)
-def test_strided_logits_targets_and_weights(device: str, reduction: str) -> None:
-    target = torch.randint(7, (4, 6), device=device)
-    for x in (
-        torch.randn(4, 6, 7, device=device).transpose(1, 2),  # as rows of tokens
-        torch.randn(4, 7, 6, device=device),  # as pixels: copied
-        torch.randn(6, 7, 4, device=device).permute(2, 1, 0),
-        torch.randn(4, 6, 9, device=device)[..., 1:8].transpose(1, 2),
-    ):
-        agrees(x, target, reduction=reduction)
-    flat = target.reshape(-1)
-    for x in (
-        torch.randn(7, 24, device=device).t(),
-        torch.randn(24, 10, device=device)[:, 3:],
-        torch.randn(1, 7, device=device).expand(24, 7),
-    ):
-        agrees(x, flat, reduction=reduction)
-        weight = torch.rand(14, device=device)[::2]
-        agrees(x, torch.stack((flat, flat), 1)[:, 0], reduction=reduction, weight=weight)
 
 
 @pytest.mark.parametrize("reduction", REDUCTIONS)
@@ -165,9 +59,9 @@ def test_nothing_that_counts_and_no_rows(device: str, reduction: str, smoothing:
     x = torch.randn(3, 5, device=device)
     ignored = torch.full((3,), 2, device=device)
     options: Options = {"reduction": reduction, "label_smoothing": smoothing, "ignore_index": 2}
-    loss = agrees(x, ignored, **options)
+    loss = loss_as_due(x, ignored, **options)
     assert loss.isnan().all() if reduction == "mean" else (loss == 0).all()
-    agrees(x[:0], ignored[:0], **options)
+    loss_as_due(x[:0], ignored[:0], **options)
 
 
 @pytest.mark.parametrize("inplace", [False, True])
@@ -241,11 +135,11 @@ def test_a_call_like_an_earlier_one_is_not_taken_for_it(device: str) -> None:
     target = torch.arange(6, device=device)
     for _ in range(2):  # what is remembered of the first time must not answer for another
         for logits in (x, x.t(), x.half(), x[:, :5], x[:1].expand(6, 6)):
-            agrees(logits, target % logits.shape[1])
-        agrees(x, target, weight=torch.rand(6, device=device) + 0.1)
-        agrees(x, torch.full((6, 6), 1 / 6, device=device))
+            loss_as_due(logits, target % logits.shape[1])
+        loss_as_due(x, target, weight=torch.rand(6, device=device) + 0.1)
+        loss_as_due(x, torch.full((6, 6), 1 / 6, device=device))
         for reduction in ("none", "sum", "mean"):
-            agrees(x, target, reduction=reduction, ignore_index=1)
+            loss_as_due(x, target, reduction=reduction, ignore_index=1)
         with torch.autocast(device, dtype=torch.float16):
             assert cross_entropy(x.half(), target).dtype == torch.float32
         assert cross_entropy(x.half(), target).dtype == torch.float16
@@ -264,14 +158,6 @@ def test_a_call_like_an_earlier_one_is_not_taken_for_it(device: str) -> None:
         torch.testing.assert_close(slope, wanted)
         with pytest.raises((IndexError, RuntimeError, ValueError)):
             cross_entropy(x, target[:3])
-
-
-def test_fake_and_meta_logits_have_fake_and_meta_losses(device: str) -> None:
-    with FakeTensorMode():
-        x, target = torch.empty(3, 5, device=device), torch.empty(3, device=device).long()
-        assert cross_entropy(x, target, reduction="none").shape == (3,)
-    meta = torch.empty(3, 5, device="meta"), torch.empty(3, device="meta", dtype=torch.int64)
-    assert cross_entropy(*meta).shape == ()
 
 
 # --- in place ---
@@ -413,33 +299,6 @@ def test_where_memory_cannot_be_guarded_nothing_is_overwritten(
 
 
 # --- log-probability and entropy ---
-
-
-@pytest.mark.parametrize("dtype", DTYPES, ids=name)
-@pytest.mark.parametrize("temperature", [1, 0.6])
-@pytest.mark.parametrize("shape", [(7,), (3, 7), (2, 3, 2051), (0, 7), (2, 1)], ids=str)
-def test_log_probability_and_entropy_and_their_gradients(
-    device: str, shape: tuple[int, ...], temperature: float, dtype: torch.dtype
-) -> None:
-    x = (torch.randn(shape, device=device) * 3).to(dtype)
-    target = torch.randint(shape[-1], shape[:-1], device=device)
-    close = {"rtol": 2e-5, "atol": 1e-5} if dtype is not torch.float64 else CLOSE[dtype]
-    wanted_of, leaf = x.double().requires_grad_(), x.clone().requires_grad_()
-    wanted = chosen(wanted_of, target, temperature=temperature)
-    ours = logprob_entropy(leaf, target, temperature=temperature)
-    dlogprob, dentropy = torch.rand(2, *shape[:-1], device=device) if shape[:-1] else torch.rand(2)
-    for mine, its in zip(ours, wanted, strict=True):
-        assert mine.dtype == torch.promote_types(dtype, torch.float32)
-        torch.testing.assert_close(mine.double(), its, **close)
-    for grads in ((dlogprob, None), (None, dentropy), (dlogprob, dentropy)):
-        total, wanted_total = (
-            sum((g.to(y) * y).sum() for g, y in zip(grads, ys, strict=True) if g is not None)
-            for ys in (ours, wanted)
-        )
-        (dx,) = torch.autograd.grad(total, leaf, retain_graph=True)
-        (wanted_dx,) = torch.autograd.grad(wanted_total, wanted_of, retain_graph=True)
-        assert dx.dtype == dtype
-        torch.testing.assert_close(dx.double(), wanted_dx, **(CLOSE[dtype] | {"atol": 1e-5}))
 
 
 @pytest.mark.parametrize("watched", [False, True])
