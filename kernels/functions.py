@@ -36,11 +36,16 @@ from .repeat import ALIGNMENT, Repeatable, dense
 from .softmax.auto import Auto
 from .softmax_backward.backward_auto import BackwardAuto
 
-AUTO, BACKWARD = Auto(), BackwardAuto()
+AUTO, BACKWARD = {fixed: Auto(fixed) for fixed in (False, True)}, BackwardAuto()
 
 
 def softmax(
-    x: torch.Tensor, dim: int = -1, *, temperature: float = 1.0, dtype: torch.dtype | None = None
+    x: torch.Tensor,
+    dim: int = -1,
+    *,
+    temperature: float = 1.0,
+    batch_invariant: bool = False,
+    dtype: torch.dtype | None = None,
 ) -> torch.Tensor:
     """softmax(x / temperature) along a dimension, differentiable in ``x`` any number of times.
 
@@ -55,6 +60,10 @@ def softmax(
             any real dtype if ``dtype`` is given.
         dim: The dimension along which the result sums to one.
         temperature: Divides ``x``: a number from 1e-30 to 1e30.
+        batch_invariant: Whether the bits of a row must not depend on the number of rows, which
+            costs time where there are few wide ones. They depend on its elements, their number and
+            dtype, the card, and where in a 16-byte vector the row begins. On a CPU it changes
+            nothing.
         dtype: The dtype of the result; ``x`` is cast to it first.
 
     Raises:
@@ -65,7 +74,10 @@ def softmax(
     """
     if type(dim) is not int or type(temperature) is not float:
         dim, temperature = _dimension(dim), number("temperature", temperature)
-    options = dim, temperature, dtype
+    if type(batch_invariant) is not bool:
+        kind = type(batch_invariant).__name__
+        raise TypeError(f"softmax(): argument 'batch_invariant' must be bool, not {kind}")
+    options = dim, temperature, batch_invariant, dtype
     plan = SOFTMAX.recall((x,), options)
     if plan is None:
         if watched(x):
@@ -77,14 +89,14 @@ def softmax(
 
 
 def _observed(
-    x: torch.Tensor, dim: int, temperature: float, dtype: torch.dtype | None
+    x: torch.Tensor, dim: int, temperature: float, fixed: bool, dtype: torch.dtype | None
 ) -> torch.Tensor:
     """Softmax in all cases in which `watched` is true."""
     if not isinstance(x, torch.Tensor):
         raise TypeError(f"softmax(): argument 'x' must be Tensor, not {type(x).__name__}")
     result = result_dtype(x.dtype, dtype, x.dim(), dim, temperature)
     compute = softmax_operator if torch.compiler.is_compiling() and runs_on(x) else by_torch
-    y: torch.Tensor = compute(x, dim, temperature, result)
+    y: torch.Tensor = compute(x, dim, temperature, fixed, result)
     return y
 
 
@@ -140,8 +152,13 @@ def result_dtype(
 # --- by PyTorch's operations ---
 
 
-def by_torch(x: torch.Tensor, dim: int, temperature: float, dtype: torch.dtype) -> torch.Tensor:
-    """softmax(x / temperature) by PyTorch's operations, contiguous, with dtype ``dtype``."""
+def by_torch(
+    x: torch.Tensor, dim: int, temperature: float, fixed: bool, dtype: torch.dtype
+) -> torch.Tensor:
+    """softmax(x / temperature) by PyTorch's operations, contiguous, with dtype ``dtype``.
+
+    ``fixed`` changes nothing: no bit of PyTorch's softmax depends on the number of rows.
+    """
     if temperature == 1.0:
         return torch.softmax(x, dim, dtype)  # named, the dtype is not changed by autocast
     wide = torch.promote_types(dtype, torch.float32)
@@ -167,7 +184,9 @@ def gradient_by_torch(
 # --- by kernels ---
 
 
-def _plan(x: torch.Tensor, dim: int, temperature: float, wanted: torch.dtype | None) -> Plan:
+def _plan(
+    x: torch.Tensor, dim: int, temperature: float, fixed: bool, wanted: torch.dtype | None
+) -> Plan:
     """Softmax of tensors of one layout, contiguous, and its gradient."""
     shape, dtype, index = x.shape, x.dtype, x.get_device()
     result = result_dtype(dtype, wanted, len(shape), dim, temperature)
@@ -176,23 +195,23 @@ def _plan(x: torch.Tensor, dim: int, temperature: float, wanted: torch.dtype | N
     rowwise = (
         (found is not None and found.inner == 1 and found.strides[1] == 1)
         and (temperature == 1 and result is dtype and 0 not in shape)
-        and AUTO.unsupported((found.outer, found.cols), dtype, device_of(x)) is None
+        and AUTO[fixed].unsupported((found.outer, found.cols), dtype, device_of(x)) is None
     )
     prepared: dict[int, Callable[..., torch.Tensor]] = {}  # by alignment
 
     def launch(x: torch.Tensor, y: torch.Tensor) -> None:
         if found is None or not rowwise:
-            return along(_at_least_1d(x), _at_least_1d(y), place, temperature)
+            return along(_at_least_1d(x), _at_least_1d(y), place, temperature, fixed)
         rows = x.as_strided((found.outer, found.cols), (found.strides[0], 1))
         offset = x.data_ptr() % ALIGNMENT
         if offset not in prepared:
-            prepared[offset] = AUTO.prepare(rows)
+            prepared[offset] = AUTO[fixed].prepare(rows)
         prepared[offset](rows, y.view(rows.shape))
         return None
 
     def copied(x: torch.Tensor) -> Sequence[torch.Tensor]:
         x = x.to(result).contiguous()
-        plan = SOFTMAX.plan((x,), (dim, temperature, None))
+        plan = SOFTMAX.plan((x,), (dim, temperature, fixed, None))
         assert plan is not None
         return plan.call(x)
 
@@ -263,13 +282,14 @@ backward_operator = define(
     *(softmax_gradient, _fake, gradient_by_torch),
 )
 SOFTMAX = RowOp(
-    schema=f"softmax(Tensor x, {_OPTIONS}) -> Tensor",
+    schema="softmax(Tensor x, SymInt dim, float temperature, bool fixed, ScalarType dtype)"
+    " -> Tensor",
     plan_of=_plan,
     fake=_fake,
     by_torch=by_torch,
     saved=lambda _, answers: answers,
     gradient=backward_operator,
     gradient_by_torch=gradient_by_torch,
-    gradient_options=lambda x, dim, temperature, _: (dim, temperature, x.dtype),
+    gradient_options=lambda x, dim, temperature, *_: (dim, temperature, x.dtype),
 )
 softmax_operator = SOFTMAX.operator

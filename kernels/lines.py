@@ -88,6 +88,7 @@ def launch_tiles(
     statistics: Any,
     most: int,
     num_warps: int | None = None,
+    batch_invariant: bool = False,
 ) -> None:
     """Launches a kernel on all lines of its tensors, one program per WIDTH lines.
 
@@ -102,13 +103,15 @@ def launch_tiles(
         statistics: Triton's name for the dtype of the computation.
         most: Elements of a tile.
         num_warps: Warps per program; None takes the number of `tile_of_lines`.
+        batch_invariant: Whether the tile must not depend on the number of lines.
     """
     each = [found for t in tensors if (found := lines(t.shape, t.stride(), dim)) is not None]
     assert len(each) == len(tensors)
     first, strides = each[0], [stride for one in each for stride in one.strides]
     count = first.outer * first.inner
     itemsize = max(tensors[0].element_size(), tensors[-1].element_size())
-    block, width, warps = tile_of_lines(count, first.cols, first.strides[1] == 1, itemsize, most)
+    assumed = most if batch_invariant else count
+    block, width, warps = tile_of_lines(assumed, first.cols, first.strides[1] == 1, itemsize, most)
     constants = {"BLOCK": block, "WIDTH": width, "WHOLE": block >= first.cols}
     launch(
         function,
@@ -119,7 +122,9 @@ def launch_tiles(
     )
 
 
-def along(x: torch.Tensor, y: torch.Tensor, dim: int, temperature: float) -> None:
+def along(
+    x: torch.Tensor, y: torch.Tensor, dim: int, temperature: float, batch_invariant: bool = False
+) -> None:
     """Writes softmax(x / temperature) along ``dim`` into ``y``.
 
     Args:
@@ -128,8 +133,10 @@ def along(x: torch.Tensor, y: torch.Tensor, dim: int, temperature: float) -> Non
         y: The same shape, any floating-point dtype; contiguous.
         dim: The dimension that is normalised, not negative.
         temperature: Positive.
+        batch_invariant: As in `launch_tiles`.
     """
-    launch_tiles(_along, (x, y), dim, temperature, triton_statistics(y.dtype), MOST)
+    statistics = triton_statistics(y.dtype)
+    launch_tiles(_along, (x, y), dim, temperature, statistics, MOST, None, batch_invariant)
 
 
 @jit

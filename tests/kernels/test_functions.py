@@ -276,6 +276,24 @@ def test_softmax_of_lines_wider_than_a_tile(device: str, dim: int) -> None:
     as_due(lambda x: softmax(x, dim, temperature=0.5), lambda x: torch.softmax(x / 0.5, dim), x)
 
 
+@pytest.mark.parametrize("temperature", [1.0, 0.5])
+@pytest.mark.parametrize("dim", [0, 1])
+def test_batch_invariant_rows_have_their_bits_in_any_matrix(
+    device: str, dim: int, temperature: float
+) -> None:
+    def ours(x: torch.Tensor) -> torch.Tensor:
+        return softmax(x, dim, temperature=temperature, batch_invariant=True)
+
+    for cols in (7, 64, 1000) if device == "cpu" else (7, 64, 1000, 32_768, 1 << 19):
+        x = torch.randn(200, cols, device=device)
+        x = x if dim == 1 else x.t().contiguous()
+        as_due(ours, lambda x: torch.softmax(x / temperature, dim), x)
+        whole = ours(x)
+        for count in (1, 9, 130) if dim == 1 else (9, 130):  # a column alone lies as a row does
+            some = x[:count] if dim == 1 else x[:, :count].contiguous()
+            assert torch.equal(ours(some), whole.narrow(1 - dim, 0, count)), (cols, count)
+
+
 @of_a_dimension
 def test_infinities_and_nan_come_out_as_from_pytorch(device: str, called: str) -> None:
     ours, due = OF_A_DIMENSION[called]
@@ -419,6 +437,7 @@ def test_what_pytorch_refuses_is_refused_alike(
         *((cross_entropy, (X, T), {"dtype": dtype}, TypeError) for dtype in (torch.int32, "f4")),
         (cross_entropy, (X, T), {"dim": 3}, IndexError),
         (cross_entropy, (X, T), {"dim": "last"}, TypeError),
+        (softmax, (X,), {"batch_invariant": 1}, TypeError),
     ],
 )
 def test_what_only_ours_take_is_refused(
@@ -604,7 +623,7 @@ def test_compiled_of_rows_whose_number_the_data_decide(
 def test_operators_keep_the_rules_of_pytorchs_operators(device: str) -> None:
     opcheck, target = torch.library.opcheck, torch.tensor([1, -100, 3], device=device)
     for x in (torch.randn(3, 4, 5, device=device), torch.randn(4, 3, device=device).t()):
-        opcheck(softmax_operator, (x.requires_grad_(), 1, 0.5, torch.float32))
+        opcheck(softmax_operator, (x.requires_grad_(), 1, 0.5, False, torch.float32))
         y, dy = torch.softmax(x.detach(), 1), torch.randn_like(x)
         opcheck(backward_operator, (y, dy, 1, 0.5, torch.float32))
     for x in (torch.randn(3, 4, device=device), torch.randn(3, 5, device=device)[:, :4]):
