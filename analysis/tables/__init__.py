@@ -32,7 +32,6 @@ TABLES: Mapping[str, tuple[str, Callable[[Inputs], Named]]] = {
     "determinism": ("rows asked for the same bits (determinism=true)", results.determinism),
     "memory": ("rows that say how much memory a call had", results.memory),
     "traffic": ("counts or counters of the rows' kernels (make counters)", traffic.traffic),
-    "environment": ("rows", results.environment),
 }
 
 

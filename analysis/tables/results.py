@@ -1,8 +1,8 @@
-"""Tables of measurements: times, errors, memory, equal bits, and where they were made; C-ex."""
+"""Tables of measurements: times, errors, memory and equal bits; C-ex."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -33,8 +33,6 @@ MACHINE = [
     *("time_low_us", "time_high_us", "effective_gbps", "roof_gbps", "fraction_of_roof"),
     *("speedup_over_naive", "above_roof"),
 ]
-VERSIONS = ("torch", "triton", "cuda", "driver", "python", "commit", "dirty")
-STATE = ("sm_clock_mhz", "memory_clock_mhz", "power_w", "temperature_c")
 
 
 def main(inputs: Inputs) -> Named:
@@ -160,40 +158,3 @@ def _answer(rows: pd.DataFrame, column: str) -> str:
         return "–" if same.empty else "no" if wrong else "yes"
     more = f" and {len(wrong) - 4} more" if len(wrong) > 4 else ""
     return f"not at {', '.join(wrong[:4])}{more}"
-
-
-def environment(inputs: Inputs) -> Named:
-    """A line per fact that rows hold, a column per GPU and set."""
-    sets = {*inputs.main["set"], *(found["set"].iloc[0] for found in inputs.points.values())}
-    shown = inputs.frame[inputs.frame["set"].isin(sets)]
-    columns = {
-        ", ".join(filter(None, [card_of(str(gpu)).name, str(name)])): _facts(rows)
-        for (name, gpu), rows in shown.groupby(["set", "gpu"])
-    }
-    facts = pd.DataFrame(columns).rename_axis("fact").reset_index()
-    yield "environment", table("Environment", facts, texts("environment"))
-
-
-def _facts(rows: pd.DataFrame) -> dict[str, str]:
-    every, throttled = rows["environment"], rows["throttled"].explode()
-    several: dict[str, Iterable[object]]
-    several = {name: [one.get(name) for one in every] for name in VERSIONS}
-    several |= {name: rows[name] for name in ("card", "sweep", "dtype", "timer", "cache")}
-    facts = {name: _several(values) for name, values in several.items()}
-    ranges = {name: rows[name] for name in STATE}
-    ranges["samples per point"] = rows["samples_us"].map(len, na_action="ignore")
-    width = (rows["time_high_us"] - rows["time_low_us"]) / rows["time_us"] * 50
-    ranges["95 % interval, ± % of the median"] = width
-    for name, values in ranges.items():
-        ends = dict.fromkeys(map(number_text, (values.min(), values.max())))
-        facts[name] = "" if values.isna().all() else " to ".join(ends)
-    for name in ("status", "stop_reason"):
-        counts = rows[name].value_counts().sort_index()
-        facts[name] = ", ".join(f"{one} {count:,}" for one, count in counts.items())
-    facts["throttled"] = f"{throttled.notna().groupby(level=0).any().sum():,} rows"
-    return facts | {"why throttled": _several(throttled), "rows": f"{len(rows):,}"}
-
-
-def _several(values: Iterable[object]) -> str:
-    """Distinct values in one cell."""
-    return ", ".join(sorted(set(map(str, pd.Series(list(values), dtype=object).dropna()))))
