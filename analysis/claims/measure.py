@@ -293,14 +293,11 @@ def _of_kernel(frame: pd.DataFrame, kernel: str) -> pd.DataFrame:
 def _moved(made: str, lines: Iterable[Any], kernel: str, where: Where, kind: str) -> Points:
     """The elements that records have of a kernel."""
     places = [
-        (kernel_name(one.kernel), one.params, one.rows, one.cols, one.dtype, reads, writes)
-        for one, reads, writes in lines
+        (kernel_name(one.kernel), one.params, one.rows, one.cols, one.dtype, *each, sum(each))
+        for one, *each in lines
     ]
-    found = pd.DataFrame(places, columns=["kernel", "params", *PLACE, "reads", "writes"])
-    found = found.assign(total=found["reads"] + found["writes"])
-    mine = where.of(_of_kernel(found, kernel)).drop_duplicates(PLACE, keep="last")
-    sizes = {
-        tuple(at): exactly(size)
-        for *at, size in mine.sort_values(PLACE)[[*PLACE, kind]].itertuples(index=False)
-    }
+    columns = ["kernel", "params", *PLACE, "reads", "writes", "total"]
+    found = _of_kernel(pd.DataFrame(places, columns=columns), kernel)
+    mine = where.of(found).drop_duplicates(PLACE, keep="last").sort_values(PLACE)
+    sizes = mine.set_index(PLACE)[kind].map(exactly).to_dict()
     return Points(sizes, f"needs {made} of {kernel} (make {made})")

@@ -14,7 +14,7 @@ from analysis.__main__ import finish, only
 from analysis.format import Table, write_table
 from analysis.load import Inputs, read_inputs
 from analysis.points import NEEDS
-from analysis.tables import limits, results, traffic
+from analysis.tables import limits, results
 from analysis.tables.frames import Named
 from experiments.data.files import RowsError
 
@@ -24,14 +24,14 @@ TABLES: Mapping[str, tuple[str, Callable[[Inputs], Named]]] = {
     "headline": (NEEDS, limits.headline),
     "operations": (NEEDS, limits.operations),
     "main": ("rows with a time", results.main),
-    "a_tab1": (DECLARED, traffic.a_tab1),
-    "b_tab1": (DECLARED, traffic.b_tab1),
+    "a_tab1": (DECLARED, results.a_tab1),
+    "b_tab1": (DECLARED, results.b_tab1),
     "c_ex": ("rows of online, of which C works an example", results.c_ex),
     "d_test": ("rows at 1823×781 (grid=irregular)", results.d_test),
     "limits": (NEEDS, limits.limits),
     "determinism": ("rows asked for the same bits (determinism=true)", results.determinism),
     "memory": ("rows that say how much memory a call had", results.memory),
-    "traffic": ("counts or counters of the rows' kernels (make counters)", traffic.traffic),
+    "traffic": ("counts or counters of the rows' kernels (make counters)", results.traffic),
 }
 
 
