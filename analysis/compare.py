@@ -28,10 +28,10 @@ import pandas as pd
 
 from analysis.estimate import Floats, geometric_mean, holm, log_reach, quantile, tail
 from analysis.figures.style import variant_order
-from analysis.format import Cell, Table, interval_text, keys_of, number_text, write_table
+from analysis.format import Cell, Table, keys_of, number_text, write_table
 from analysis.load import Inputs, kernel_name, read_inputs
 from analysis.points import NAMED, PLACE, VISIT, ratios
-from analysis.selection import name_variants, records_of, timed, undisturbed
+from analysis.selection import name_variants, timed, undisturbed
 from analysis.tables.frames import table, texts
 from experiments.data.files import RowsError, write_file
 from experiments.data.statistics import Z95
@@ -262,7 +262,7 @@ def by_kernel(points: pd.DataFrame, notes: Sequence[str] = ()) -> Table:
         ratios, ends, mean = mine["ratio"].dropna(), "–", geometric_mean(mine["ratio"].dropna())
         if len(ratios) > 1:
             reach = math.exp(log_reach(ratios))
-            ends = interval_text(mean / reach, mean * reach, 4)
+            ends = f"{mean / reach:,.4f}–{mean * reach:,.4f}"
         counts = [f"{n:,}" if (n := mine["verdict"].eq(one).sum()) else "" for one in seen]
         numbers = [number_text(one, 4) for one in (mean, ratios.min(), ratios.max())]
         beyond = [f"{mine['beyond_floor'].sum():,}", f"{EXPECTED * len(ratios):.1f}"]
@@ -282,9 +282,9 @@ def _changed(points: pd.DataFrame) -> Table:
     changed, lines = points[points["verdict"].isin(CHANGED)], []
     size = -np.log(changed["ratio"]).abs().fillna(math.inf)
     changed = changed.assign(kept=~changed["regression"], size=size)
-    for one in records_of(changed.sort_values(["kept", "size"], kind="stable")):
+    for one in changed.sort_values(["kept", "size"], kind="stable").to_dict("records"):
         times = [number_text(math.exp(one[f"{side}_log"]), 2) for side in SIDES]
-        ends = interval_text(one["all_low"], one["all_high"], 3) if one["all_low"] > 0 else "–"
+        ends = f"{one['all_low']:,.3f}–{one['all_high']:,.3f}" if one["all_low"] > 0 else "–"
         status = ARROW.join(dict.fromkeys([one["base_status"], one["head_status"]]))
         if one["verdict"] == "failed":
             status += f" in {one['head_bad']} of {one['head_visits']}: {one['head_reason']}"

@@ -154,11 +154,6 @@ def shown(value: Any) -> Any:
     return value
 
 
-def thousands(value: float) -> str:
-    """A whole number with a comma between thousands."""
-    return f"{value:,.0f}"
-
-
 def number_text(value: float | None, digits: int | None = None) -> str:
     """A number with ``digits`` decimals, or three significant figures: 1,234 or 56.7."""
     if value is None or not math.isfinite(value):
@@ -166,11 +161,6 @@ def number_text(value: float | None, digits: int | None = None) -> str:
     if digits is None:
         digits = 2 - (math.floor(math.log10(abs(value))) if value else 0)
     return f"{value:,.{min(max(digits, 0), 9)}f}"
-
-
-def interval_text(low: float, high: float, digits: int) -> str:
-    """Both ends of an interval: 56.68–56.75."""
-    return f"{low:,.{digits}f}–{high:,.{digits}f}"
 
 
 def _value(value: Any) -> str:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, cast
+from typing import Any
 
 import pandas as pd
 
@@ -206,8 +206,3 @@ def middle_visits(frame: pd.DataFrame, over: str) -> pd.DataFrame:
     middle = good.index[groups.cumcount() == (groups["time_us"].transform("size") - 1) // 2]
     kept = newest.loc[[*middle, *newest.index]].drop_duplicates(point)
     return kept.sort_values(point, ignore_index=True)
-
-
-def records_of(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    """Rows of a table as dictionaries by column."""
-    return cast(list[dict[str, Any]], frame.to_dict("records"))

@@ -42,9 +42,6 @@ LISTS = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="u
 LOCAL, FACTS = set(LISTS["local"]), set(LISTS["facts"])
 PRIVATE: dict[str, str] = LISTS["private"]
 USUAL = ("root", "user", "ubuntu", "admin", "localhost", "runner", "docker")  # names of many
-AGAIN = "measure that point again"
-
-
 MODELS: dict[str, type[BaseModel]] = {
     **KINDS,
     **{"sessions.jsonl": Session, "sweep.json": SweepNote, "variants.json": Declarations},
@@ -104,10 +101,21 @@ class Findings:
 
 def check(folder: Path) -> Findings:
     """Reads all files that a sweep writes, each row by itself and then beside the others."""
-    found = Findings()
+    found, files = Findings(), list[Path]()
+    for path in folder.rglob("*"):
+        here, mode = path.relative_to(folder), path.lstat().st_mode
+        if LOCAL.isdisjoint(here.parts) and not stat.S_ISDIR(mode):
+            if not stat.S_ISREG(mode):
+                found.problem(here, "a link, a pipe or a device", "take it out")
+            elif path.name in MODELS:  # others are left behind
+                files.append(here)
     # rows are compared with their sweep's name
-    for path in sorted(_files(folder, found), key=lambda path: (path.name != "sweep.json", path)):
-        _read(folder, path, found)
+    for here in sorted(files, key=lambda one: (one.name != "sweep.json", one)):
+        try:
+            _read(folder, here, found)
+        except RowsError as error:
+            fault = str(error).removeprefix(str(folder / here)).lstrip(": ")
+            found.problem(here, fault, "copy the file again from where it was measured")
     first: dict[tuple[Any, ...], str] = {}
     for where, row in found.rows.items():
         known = first.setdefault((row.sweep, *row.identity, row.attempt), where)
@@ -118,56 +126,40 @@ def check(folder: Path) -> Findings:
     return found
 
 
-def _files(top: Path, found: Findings) -> Iterator[Path]:
-    """The files that a sweep writes; others are left behind, and a link is a problem."""
-    for path in top.rglob("*"):
-        here, mode = path.relative_to(top), path.lstat().st_mode
-        if not LOCAL.isdisjoint(here.parts):
-            continue
-        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
-            found.problem(here, "a link, a pipe or a device", "take it out")
-        elif stat.S_ISREG(mode) and path.name in MODELS:
-            yield here
-
-
 def _read(top: Path, path: Path, found: Findings) -> None:
     """Reads a file by its schema, line by line where it has lines."""
     begun, reported, whole = len(found.problems), set[str](), path.suffix == ".json"
-    try:
-        for number, line, torn in [(0, b"", False)] if whole else read_lines(top / path):
-            where = str(path) if whole else f"{path}:{number}"
-            if len(found.problems) > begun + MOST or len(found.rows) > MOST_ROWS:
-                return found.problem(path, "too many problems, or rows", "name one sweep")
-            try:
-                if MODELS[path.name] is Row:
-                    value: Any = _row(path, where, parse_row(line), found)
-                else:
-                    value = read_json(top / path) if whole else parse_json(line)
-                    _value(path, where, value, found)
-            except ValueError as error:
-                remedy = "run the same sweep again" if torn else "mend or remove that line"
-                found.problem(where, str(error), remedy)
-                continue
-            # a private text is named once for all the rows of a file that share it
-            faults = {f"{at} holds {kind}" for at, kind in private_texts(value)} - reported
-            for fault in sorted(faults):
-                found.problem(where, fault, "blank that text; it changes no measurement")
-            reported |= faults
-    except RowsError as error:
-        fault = str(error).removeprefix(str(top / path)).lstrip(": ")
-        found.problem(path, fault, "copy the file again from where it was measured")
+    for number, line, torn in [(0, b"", False)] if whole else read_lines(top / path):
+        where = str(path) if whole else f"{path}:{number}"
+        if len(found.problems) > begun + MOST or len(found.rows) > MOST_ROWS:
+            return found.problem(path, "too many problems, or rows", "name one sweep")
+        try:
+            if MODELS[path.name] is Row:
+                value: Any = vars(_row(path, where, parse_row(line), found))
+            else:
+                value = read_json(top / path) if whole else parse_json(line)
+                _value(path, where, value, found)
+        except ValueError as error:
+            remedy = "run the same sweep again" if torn else "mend or remove that line"
+            found.problem(where, str(error), remedy)
+            continue
+        # a private text is named once for all the rows of a file that share it
+        faults = {f"{at} holds {kind}" for at, kind in private_texts(value)} - reported
+        for fault in sorted(faults):
+            found.problem(where, fault, "blank that text; it changes no measurement")
+        reported |= faults
 
 
-def _row(path: Path, where: str, row: Row, found: Findings) -> dict[str, Any]:
-    """Judges a row by itself; returns its fields without the samples."""
+def _row(path: Path, where: str, row: Row, found: Findings) -> Row:
+    """Judges a row by itself; returns it without the samples."""
     found.rows[where] = row
     sweep = next((found.sweeps[up] for up in path.parents if up in found.sweeps), None)
     if row.sweep != sweep:
         found.problem(where, f"a row of sweep {row.sweep!r}", "keep it beside its sweep.json")
     for fault in contradictions(row):
-        found.problem(where, fault, AGAIN)
+        found.problem(where, fault, "measure that point again")
     vars(row)["samples_us"] = None  # most of its memory, and judged
-    return vars(row)
+    return row
 
 
 def _value(path: Path, where: str, value: Any, found: Findings) -> None:

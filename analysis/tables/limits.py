@@ -16,7 +16,7 @@ from analysis import points as limit
 from analysis.estimate import geometric_mean
 from analysis.figures.limits import file_of
 from analysis.figures.style import variant_order
-from analysis.format import Cell, Table, interval_text, keys_of, number_text
+from analysis.format import Cell, Table, keys_of, number_text
 from analysis.load import Inputs
 from analysis.points import ENDS, LARGE_BYTES, MAKERS, PLACE, SHORT_US, maker, ratios
 from analysis.published import OPERATION
@@ -90,7 +90,7 @@ def _shapes(frame: pd.DataFrame, group: pd.DataFrame, failures: Mapping[Any, Any
     shown["fastest public"] = data["best_peer"]
     shown["× fastest public"] = data["best_ratio"].map("{:.3f}".format)
     shown["× fastest public"] += lines["short"].map("~".__mul__)
-    shown["95 %"] = [interval_text(low, high, 3) for low, high in ends]
+    shown["95 %"] = [f"{low:,.3f}–{high:,.3f}" for low, high in ends]
     shown["× torch"] = data["torch_ratio"].map(lambda one: number_text(one, 2))
     shown["of roof"] = shares + lines["above_roof"].map("!".__mul__)
     late = int(group["stop_reason"].map(unconverged).ne("").sum())

@@ -19,7 +19,7 @@ from analysis.format import Cell, Table, number_text
 from analysis.formula import N, equal, expression
 from analysis.load import Inputs, kernel_name
 from analysis.published import OPERATION, Line, compared, sources
-from analysis.selection import PROTOCOLS, middle_visits, name_variants, one_sweep, records_of, timed
+from analysis.selection import PROTOCOLS, middle_visits, name_variants, one_sweep, timed
 from analysis.tables.frames import (
     BEHIND,
     Named,
@@ -83,7 +83,7 @@ def _main_table(title: str, rows: pd.DataFrame, operation: str) -> Table:
     wins = good & ~points["above_roof"] & (points["operation"] == operation)
     wins = points["time_us"].where(wins)
     strong = wins.notna() & wins.eq(wins.groupby([points["rows"], points["cols"]]).transform("min"))
-    cells = [Cell(*one) for one in zip(map(_cell, records_of(points)), strong, strict=True)]
+    cells = [Cell(*one) for one in zip(map(_cell, points.to_dict("records")), strong, strict=True)]
     shown = by_shape(points.assign(text=pd.Series(cells, dtype=object)))
     late = int(points.loc[good, "stop_reason"].map(unconverged).ne("").sum())
     facts = {"protocol": protocol(timer, cache), "roof": own["roof"].iloc[0]}
@@ -94,7 +94,7 @@ def _main_table(title: str, rows: pd.DataFrame, operation: str) -> Table:
     return table(title, shown, [*notes, *reasons.unique()], data)
 
 
-def _cell(row: Mapping[str, Any]) -> str:
+def _cell(row: Mapping[Any, Any]) -> str:
     if not row["good"]:
         return "not timed" if row["status"] == "ok" else str(row["status"])
     share = "" if pd.isna(row["fraction_of_roof"]) else f" ({100 * row['fraction_of_roof']:.0f} %)"
