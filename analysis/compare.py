@@ -126,7 +126,6 @@ def matched(base: pd.DataFrame, head: pd.DataFrame) -> pd.DataFrame:
     """
     rows = name_variants(pd.concat([base, head], ignore_index=True))
     rows["side"] = np.where(np.arange(len(rows)) < len(base), *SIDES)
-    rows["settings"] = [json.dumps(p, sort_keys=True, default=str) for p in rows["params"]]
     place, tried = [*POINT, *PROTOCOL], rows[PROTOCOL].notna().all(axis=1)
     known = rows[tried].drop_duplicates(place)[place]
     never = rows[~tried].drop(columns=PROTOCOL).reset_index().merge(known, "left", POINT)
@@ -144,14 +143,9 @@ def matched(base: pd.DataFrame, head: pd.DataFrame) -> pd.DataFrame:
 
 
 def _visited(rows: pd.DataFrame, place: list[str]) -> pd.DataFrame:
-    """The visits of each set to each point.
-
-    Returns:
-        ``visits``; ``bad``, how many failed; ``rounds``, visits with a time, or recordings where
-        there are several; of the logarithms of their times the mean ``log``, the squared deviations
-        ``squares``, and for an only round the variance ``within`` by its interval; ``status``, the
-        first that is not ok; ``reason``; ``suspect``; ``keys``.
-    """
+    """The visits of each set to each point: how many, with what outcome, and their logarithms."""
+    # `squares` are the squared deviations of the rounds, or of the recordings where there are
+    # several; `within` is the variance of an only round by its interval
     known, bad = undisturbed(rows[timed(rows)], place), rows[rows["status"] != "ok"]
     names = ["time_us", "time_low_us", "time_high_us"]
     logs, low, high = (known[name].astype(float).map(np.log) for name in names)
@@ -346,11 +340,7 @@ def paired(first: pd.DataFrame, second: pd.DataFrame) -> pd.DataFrame:
 
 
 def _run_kernels(inputs: Inputs, names: Sequence[str]) -> int:
-    """Compares two kernels of one sweep; writes a table of all points and prints it.
-
-    Raises:
-        RowsError: one of them is not one timed variant, or no visit timed both.
-    """
+    """Compares two kernels of one sweep; writes a table of all points and prints it."""
     rows, sides = name_variants(inputs.frame[timed(inputs.frame)]), []
     for name in names:
         mine = rows[rows["kernel"].eq(name) | rows["variant"].eq(name)]

@@ -7,7 +7,6 @@ between them is noise. Beside them stand two timers at the same points.
 from __future__ import annotations
 
 import argparse
-import json
 import math
 from collections.abc import Iterable
 from itertools import combinations, pairwise
@@ -69,8 +68,7 @@ def twins_of(frame: pd.DataFrame) -> pd.DataFrame:
     names = rows["kernel"].str.extract(TWIN)
     # two kernels may have names alike and be no twins; older rows do not say
     code = [f"{one.get('target')} {one.get('source')}" for one in rows["environment"]]
-    settings = [json.dumps(params, sort_keys=True, default=str) for params in rows["params"]]
-    rows = rows.assign(twins=names[0], mark=names[1], settings=settings, code=code)
+    rows = rows.assign(twins=names[0], mark=names[1], code=code)
     found = []
     for (name, *_), mine in rows.groupby(["twins", "settings", "sweep", "card", "code"]):
         sides = [side for _, side in mine.groupby("mark")]
@@ -131,8 +129,7 @@ def timer_lines(frame: pd.DataFrame, counters: Iterable[Counters] = ()) -> list[
     The profiler is one of them. Its time is of the kernels alone; it flushes L2 before a call.
     """
     rows, lines = frame[timed(frame)], []
-    settings = [json.dumps(params, sort_keys=True, default=str) for params in rows["params"]]
-    rows = rows.assign(kernel=rows["kernel"].str.partition("-")[0], settings=settings)
+    rows = rows.assign(kernel=rows["kernel"].str.partition("-")[0])
     point = ["gpu", "cache", "kernel", "settings", "rows", "cols", "dtype"]
     times = rows.pivot_table("time_us", point, "timer", "median")
     counted = {(one.gpu, "cold", *key_of(one.model_dump())): one.kernel_us for one in counters}

@@ -26,9 +26,8 @@ from analysis.claims.measure import Card, of_gpu
 from analysis.claims.verdict import OURS, WORDS, Judgement, Measure, Part, judged
 from analysis.figures.style import slug
 from analysis.format import Cell, Table, keys_of, write_table
-from analysis.formula import elements
 from analysis.load import Inputs, read_inputs
-from analysis.published import compared, series, sources
+from analysis.published import compared, elements, series, sources
 from analysis.tables.frames import texts
 from experiments.data.cards import card_of, known_cards
 

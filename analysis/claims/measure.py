@@ -16,11 +16,10 @@ import pandas as pd
 
 from analysis import points as beside
 from analysis.claims.verdict import Part, Points, exactly, four_figures
-from analysis.estimate import Estimate, median_of
-from analysis.formula import elements
+from analysis.estimate import Estimate, of_rounds
 from analysis.load import Inputs, kernel_name
 from analysis.points import ENDS
-from analysis.published import OPERATION
+from analysis.published import OPERATION, elements
 from analysis.selection import PROTOCOLS, timed, undisturbed
 from experiments.data.jobs import CONF, named_grids, read_yaml
 from experiments.data.rows import ITEM_BYTES
@@ -123,7 +122,9 @@ class Card:
         (found,) = self._timed([kernel], where, doubtful)
         found = undisturbed(found, PLACE)
         numbers = {
-            at: median_of(beside.samples_of(one), list(one["recording"])).of(one["label"])
+            at: of_rounds(beside.samples_of(one), recordings=list(one["recording"])).of(
+                one["label"]
+            )
             for at, one in found.groupby(PLACE)
         }
         return Points(numbers, f"needs timed rows of {kernel} at {where}")

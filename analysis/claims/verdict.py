@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 
 from analysis.estimate import Estimate
-from analysis.formula import elements
+from analysis.published import elements
 from experiments.data.cards import card_of
 
 OURS = "this project"

@@ -16,19 +16,10 @@ import sympy
 
 from analysis.figures.style import file_name, slug, variant_order
 from analysis.format import Cell, Table, number_text
-from analysis.formula import N, equal, expression
 from analysis.load import Inputs, kernel_name
-from analysis.published import OPERATION, Line, compared, sources
+from analysis.published import OPERATION, Line, N, compared, equal, expression, sources
 from analysis.selection import PROTOCOLS, middle_visits, name_variants, one_sweep, timed
-from analysis.tables.frames import (
-    BEHIND,
-    Named,
-    by_shape,
-    ordered,
-    protocol,
-    table,
-    texts,
-)
+from analysis.tables.frames import BEHIND, Named, by_shape, ordered, protocol, table, texts
 from experiments.data.cards import card_of
 from experiments.data.jobs import Declaration
 from experiments.data.records import Count, Counters
@@ -150,31 +141,21 @@ def memory(inputs: Inputs) -> Named:
 
 
 def determinism(inputs: Inputs) -> Named:
-    """Whose answers are always the same bits, at each call and for a row in any M."""
+    """How often answers are always the same bits; the CSV has every point."""
     rows = name_variants(inputs.frame[inputs.frame["deterministic"].notna()])
-    rows["parts"] = rows["operation"].str.count("_")
-    for gpu, mine in rows.groupby("gpu"):
-        groups = mine.groupby(["parts", "operation", "variant"])
-        answers = {
-            "the same at each call": [_answer(one, "deterministic") for _, one in groups],
-            "the same in any M": [_answer(one, "batch_invariant") for _, one in groups],
-            "points": [len(one.drop_duplicates(POINT)) for _, one in groups],
-        }
-        found = pd.DataFrame(answers, groups.size().index).join(groups.agg(**BEHIND))
-        found = ordered(found.reset_index(), "parts", "operation").drop(columns="parts")
+    same = {"deterministic": "the same at each call", "batch_invariant": "the same in any M"}
+    worst = {name: (name, "min") for name in same}  # of several visits
+    for gpu, mine in rows.astype(dict.fromkeys(same, "boolean")).groupby("gpu"):
+        groups = mine.groupby(["operation", "variant", *POINT], as_index=False)
+        points = ordered(groups.agg(**worst, **BEHIND), "operation")
+        each = points.groupby(["operation", "variant"], sort=False)
+        shown = each.size().rename("points").to_frame()
+        for name, text in same.items():
+            known = each[name].agg(["sum", "count"]).astype(str)
+            shown[text] = (known["sum"] + " of " + known["count"]).replace("0 of 0", "–")
         title = f"The same bits: {card_of(str(gpu)).name}"
-        yield f"determinism-{slug(str(gpu))}", table(title, found, texts("determinism"))
-
-
-def _answer(rows: pd.DataFrame, column: str) -> str:
-    """One cell, of the answers at all points of a variant; of several visits the worst counts."""
-    known = rows.dropna(subset=column).astype({column: bool})
-    same = known.groupby(POINT)[column].min()
-    wrong = [f"{m}×{n} {dtype}" for m, n, dtype in same.index[~same]]
-    if len(wrong) in (0, len(same)):
-        return "–" if same.empty else "no" if wrong else "yes"
-    more = f" and {len(wrong) - 4} more" if len(wrong) > 4 else ""
-    return f"not at {', '.join(wrong[:4])}{more}"
+        found = table(title, shown.reset_index(), texts("determinism"), points)
+        yield f"determinism-{slug(str(gpu))}", found
 
 
 def a_tab1(inputs: Inputs) -> Named:

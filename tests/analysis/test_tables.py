@@ -97,10 +97,12 @@ def test_where_answers_are_not_the_same_bits_is_said(tmp_path: Path) -> None:
     ]
     [table] = make("determinism", tmp_path, rows).values()
     assert [line[1:] for line in table.lines] == [
-        ["naive", "no", "no", "6"],
-        ["three_pass", "yes", "–", "1"],
-        ["online", "yes", "not at 4096×256 float32, 4096×512 float32", "3"],
+        ["naive", "6", "0 of 6", "0 of 6"],
+        ["three_pass", "1", "1 of 1", "–"],
+        ["online", "3", "3 of 3", "1 of 3"],
     ]
+    apart = data_of(table).set_index("variant").loc["online", ["cols", "batch_invariant"]]
+    assert apart.to_numpy().tolist() == [[256, False], [512, False], [1024, True]]
 
 
 def test_d_test_shows_the_worst_visit_to_its_shape(tmp_path: Path) -> None:
