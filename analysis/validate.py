@@ -9,13 +9,14 @@ the sweeps of a valid folder are written there as recordings, and nothing else i
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import re
 import socket
 import stat
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cache, lru_cache
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,9 @@ from experiments.data.statistics import median
 SHOWN = 20  # problems that are listed
 MOST = 100  # problems of one file: a file of another kind is not reported line by line
 MOST_ROWS = 200_000  # a card's recordings have some ten thousand
-TARGET = re.compile(r"((kernels|tests\.doubles)(\.\w+)+)?", re.ASCII)
+TEXT = re.compile(r'"(?:[^"\\]|\\.)*"')  # a string of JSON
+TARGET = re.compile(r'"\w*target_?": *"([^"]*)"')  # the code that a kernel or a configuration names
+OURS = re.compile(r"((kernels|tests\.doubles)(\.\w+)+)?", re.ASCII)
 BEYOND_L2 = 4  # times L2: next to nothing of a matrix that large is left there
 LISTS = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
 LOCAL, FACTS = set(LISTS["local"]), set(LISTS["facts"])
@@ -129,13 +132,14 @@ def check(folder: Path) -> Findings:
 def _read(top: Path, path: Path, found: Findings) -> None:
     """Reads a file by its schema, line by line where it has lines."""
     begun, reported, whole = len(found.problems), set[str](), path.suffix == ".json"
-    for number, line, torn in [(0, b"", False)] if whole else read_lines(top / path):
+    lines = [(0, (top / path).read_bytes(), False)] if whole else read_lines(top / path)
+    for number, line, torn in lines:
         where = str(path) if whole else f"{path}:{number}"
         if len(found.problems) > begun + MOST or len(found.rows) > MOST_ROWS:
             return found.problem(path, "too many problems, or rows", "name one sweep")
         try:
             if MODELS[path.name] is Row:
-                value: Any = vars(_row(path, where, parse_row(line), found))
+                _row(path, where, parse_row(line), found)
             else:
                 value = read_json(top / path) if whole else parse_json(line)
                 _value(path, where, value, found)
@@ -144,14 +148,14 @@ def _read(top: Path, path: Path, found: Findings) -> None:
             found.problem(where, str(error), remedy)
             continue
         # a private text is named once for all the rows of a file that share it
-        faults = {f"{at} holds {kind}" for at, kind in private_texts(value)} - reported
-        for fault in sorted(faults):
-            found.problem(where, fault, "blank that text; it changes no measurement")
-        reported |= faults
+        for fault in private_texts(line.decode()):
+            if fault not in reported:
+                found.problem(where, fault, "blank that text; it changes no measurement")
+            reported.add(fault)
 
 
-def _row(path: Path, where: str, row: Row, found: Findings) -> Row:
-    """Judges a row by itself; returns it without the samples."""
+def _row(path: Path, where: str, row: Row, found: Findings) -> None:
+    """Judges a row by itself; keeps it without the samples."""
     found.rows[where] = row
     sweep = next((found.sweeps[up] for up in path.parents if up in found.sweeps), None)
     if row.sweep != sweep:
@@ -159,7 +163,6 @@ def _row(path: Path, where: str, row: Row, found: Findings) -> Row:
     for fault in contradictions(row):
         found.problem(where, fault, "measure that point again")
     vars(row)["samples_us"] = None  # most of its memory, and judged
-    return row
 
 
 def _value(path: Path, where: str, value: Any, found: Findings) -> None:
@@ -206,30 +209,22 @@ def contradictions(row: Row) -> Iterator[str]:
         yield f"{reached:,.0f} GB/s, and {card.name} has {card.peak_gbps:,.0f}"
 
 
-def private_texts(value: Any, place: str = "") -> Iterator[tuple[str, str]]:
-    """Each text of a JSON value, names included, that is private: its place, and its kind."""
-    if isinstance(value, str) and (kind := private(place, value)):
-        yield place, f"{kind}: {visible(value, 80)!r}"
-    elif isinstance(value, dict):
-        for name, one in value.items():
-            yield from private_texts(name, f"a name in {place}")
-            yield from private_texts(one, f"{place}.{name}" if place else name)
-    elif isinstance(value, list):
-        for one in value:
-            yield from private_texts(one, place)
+def private_texts(text: str) -> Iterator[str]:
+    """The texts in some JSON, names included, that are private or name foreign code."""
+    for one in sorted(set(TEXT.findall(text))):
+        if kind := private(one):
+            yield f"{kind}: {visible(json.loads(one), 80)!r}"
+    for one in sorted({name for name in TARGET.findall(text) if not OURS.fullmatch(name)}):
+        yield f"code that is not of this project: {visible(one, 80)!r}"
 
 
 @lru_cache(maxsize=1 << 16)
-def private(place: str, text: str) -> str:
-    """The kind of private text that this one holds, or foreign code; empty for none."""
-    if place.endswith(("target", "_target_")):
-        return "" if TARGET.fullmatch(text) else "code that is not of this project"
-    return next((kind for kind, pattern in patterns().items() if re.search(pattern, text)), "")
-
-
-@cache
-def patterns() -> dict[str, str]:
-    """`PRIVATE` and this machine's own names, where a contributor checks what was measured."""
+def private(text: str) -> str:
+    """The kind of private text that a string of JSON holds; empty for none."""
     names = socket.gethostname().split(".")[0], os.environ.get("USER", "")
     own = "|".join(re.escape(name) for name in names if len(name) > 3 and name not in USUAL)
-    return PRIVATE | ({"a name of this machine": rf"\b({own})\b"} if own else {})
+    # this machine's own names count where a contributor checks what was measured
+    kinds = PRIVATE | ({"a name of this machine": rf"\b({own})\b"} if own else {})
+    if OURS.fullmatch(known := json.loads(text)):
+        return ""
+    return next((kind for kind, pattern in kinds.items() if re.search(pattern, known)), "")

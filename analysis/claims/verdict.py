@@ -6,7 +6,6 @@ import inspect
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,8 @@ REPRODUCED, NOT_REPRODUCED = "reproduced", "not reproduced"
 CONTRADICTED, UNDECIDED, NOT_MEASURED = "contradicted", "undecided", "not measured"
 HOLDS, DOES_NOT_HOLD = "holds", "does not hold"
 WORDS = (REPRODUCED, HOLDS, NOT_REPRODUCED, DOES_NOT_HOLD, CONTRADICTED, UNDECIDED, NOT_MEASURED)
+# by card and claim the sentences that explain
+WHY = yaml.safe_load(Path(__file__).with_name("why.yaml").read_text(encoding="utf-8"))
 WORST_FIRST = ("no", UNDECIDED, NOT_MEASURED, "yes")  # outcomes of a part
 
 
@@ -184,13 +185,6 @@ class Judgement:
     remark: str  # which way the claim is missed and why, or how its words were read
 
 
-@cache
-def _explanations() -> dict[str, dict[str, str]]:
-    """By card and claim the sentences of ``why.yaml``."""
-    read = Path(__file__).with_name("why.yaml").read_text(encoding="utf-8")
-    return dict(yaml.safe_load(read))
-
-
 Measure = Callable[[Any], Parts]  # of a claim's parts on a `measure.Card`
 
 
@@ -229,7 +223,7 @@ def judged(measure: Measure, card: Any) -> Judgement:
     verdict = word + f" on {card_of(card.gpu).name}" * (word == NOT_REPRODUCED)
     direction = next((part.direction for part in wrong if part.direction), "")
     where = {no: card.gpu, CONTRADICTED: "every card"}.get(word, "")
-    why = _explanations().get(where, {}).get(name, "")
+    why = WHY.get(where, {}).get(name, "")
     missed = word in (NOT_REPRODUCED, CONTRADICTED)
     way = f"Triton does {direction} than claimed." if direction else ""
     found = worst, word, verdict, direction, why, why or (way if missed else reading)

@@ -33,11 +33,6 @@ class Step:
     output: Floats  # the probabilities stored so far, else NaN, shape [M, N]
 
     @property
-    def moved(self) -> tuple[int, int]:
-        """How many elements were read so far, and how many were written."""
-        return int(self.reads.sum()), int(np.isfinite(self.output).sum())
-
-    @property
     def statistics(self) -> list[list[float]]:
         """For each row the numbers under `HEADS`; NaN where one is not known yet.
 

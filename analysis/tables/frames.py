@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,18 +15,13 @@ from analysis.format import Table, joined, number_text
 from analysis.selection import timer_label
 
 Named = Iterator[tuple[str, Table]]  # the names of files without suffix, and their tables
+NOTES = yaml.safe_load((Path(__file__).parents[1] / "notes.yaml").read_text(encoding="utf-8"))
 BEHIND = {"keys": ("key", joined), "recordings": ("recording", joined)}  # for ``groupby(…).agg``
-
-
-@cache
-def _texts() -> dict[str, Any]:
-    read = Path(__file__).parents[1] / "notes.yaml"
-    return dict(yaml.safe_load(read.read_text(encoding="utf-8")))
 
 
 def texts(name: str, **facts: Any) -> list[str]:
     """The sentences below a table, from ``notes.yaml``, filled with facts."""
-    return [one.format(**facts) for one in _texts()[name]]
+    return [one.format(**facts) for one in NOTES[name]]
 
 
 def table(
