@@ -28,11 +28,10 @@ import pandas as pd
 
 from analysis.estimate import Floats, geometric_mean, holm, log_reach, quantile, tail
 from analysis.figures.style import variant_order
-from analysis.format import Cell, Table, keys_of, number_text, write_table
+from analysis.format import Cell, Table, keys_of, number_text, table, texts, write_table
 from analysis.load import Inputs, kernel_name, read_inputs
 from analysis.points import NAMED, PLACE, VISIT, ratios
 from analysis.selection import name_variants, timed, undisturbed
-from analysis.tables.frames import table, texts
 from experiments.data.files import RowsError, write_file
 from experiments.data.statistics import Z95
 
@@ -176,15 +175,11 @@ def _visited(rows: pd.DataFrame, place: list[str]) -> pd.DataFrame:
 def judged(points: pd.DataFrame, threshold: float = THRESHOLD) -> pd.DataFrame:
     """The points of `matched` that both sets have, each with a verdict.
 
-    Args:
-        points: From `matched`.
-        threshold: A change of less than this share counts for nothing.
-
     Returns:
-        Its columns, and ``verdict`` (one of `VERDICTS`), ``regression`` (a gate fails on it),
-        ``ratio`` (of times, HEAD / BASE), ``low`` and ``high`` (the 95 % interval of this point
-        alone), ``all_low`` and ``all_high`` (the one that holds for all points at once), ``p_holm``
-        (corrected for all points) and ``beyond_floor``.
+        The columns of `matched`, and ``verdict`` (one of `VERDICTS`), ``regression`` (a gate fails
+        on it), ``ratio`` (of times, HEAD / BASE), ``low`` and ``high`` (the 95 % interval of this
+        point alone), ``all_low`` and ``all_high`` (the one that holds for all points at once),
+        ``p_holm`` (corrected for all points) and ``beyond_floor``.
     """
     both = points[points["base_visits"].gt(0) & points["head_visits"].gt(0)]
     timed = both[both["base_rounds"].gt(0) & both["head_rounds"].gt(0)]

@@ -84,11 +84,8 @@ def of_rounds(*timed: Rounds, recordings: Sequence[Hashable] | None = None) -> E
     """The geometric mean over rounds of the medians of one, µs, or of the ratios first / second.
 
     The variants of one round are neighbours in time, so what moves both leaves the ratio alone. The
-    interval comes from `over_recordings`; of a single round it is the round's own.
-
-    Args:
-        timed: The samples of each round, of one variant or of two.
-        recordings: Whose each round is.
+    interval comes from `over_recordings`; of a single round it is the round's own. ``timed`` has
+    the samples of each round, µs, of one variant or of two; ``recordings`` says whose each is.
     """
     if not timed[0] or not all(len(samples) for rounds in timed for samples in rounds):
         raise ValueError("statistics of rounds need a round, and samples in each")

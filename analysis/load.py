@@ -104,7 +104,7 @@ def read_inputs(rows: Path | None, out: Path | None, kind: str, ours: str = "") 
         RowsError: there are no rows, no such kernel, or a malformed file; it names file and line.
     """
     rows = rows or REFERENCE
-    frame, folder = load(rows), _folder(rows)
+    frame, folder = load(rows), rows.parent if rows.is_file() else rows
     cards = ", ".join(sorted(frame["gpu"].unique())[:3])
     print(f"{len(frame):,} rows of {cards}, read from {rows}")
     beside = folder.parent if folder.resolve() == REFERENCE.resolve() else folder
@@ -177,18 +177,15 @@ def _set_of(path: Path, top: Path) -> str:
     return "" if sweep == top else sweep.parent.relative_to(top).as_posix().removeprefix(".")
 
 
-def _folder(rows: Path) -> Path:
-    return rows.parent if rows.is_file() else rows
-
-
 def load_records(rows: Path) -> Records:
     """The records below ``rows`` and, where these lack a kind, those counted for every machine.
 
     Raises:
         RowsError: a line is not a record of its file's kind; it names file and line.
     """
+    folder = rows.parent if rows.is_file() else rows
     names = (kinds.COUNTS, kinds.TRACES, kinds.COUNTERS, kinds.HOSTCOST)
-    own, shared = (files_below(_folder(one), *names) for one in (rows, COUNTED))
+    own, shared = (files_below(one, *names) for one in (folder, COUNTED))
     return Records(
         _records(Count, own[kinds.COUNTS] or shared[kinds.COUNTS]),
         _records(Trace, own[kinds.TRACES] or shared[kinds.TRACES]),

@@ -84,10 +84,7 @@ def peer_order(kernel: str) -> tuple[int, str]:
 def points(frame: pd.DataFrame, operation: str = OPERATION, ours: str = "") -> pd.DataFrame:
     """Every point of an operation at which our kernel and a public one were timed in one visit.
 
-    Args:
-        frame: Rows, as `analysis.load.load` gives them.
-        operation: Which operation.
-        ours: The kernel that stands for us; empty for the one that ``conf/kernel`` names.
+    ``ours`` is the kernel that stands for us; empty for the one that ``conf/kernel`` names.
 
     Returns:
         A line per place, visit and kernel in the order of tables: `COLUMNS` with the names of

@@ -38,7 +38,6 @@ class Level(BaseModel, frozen=True, extra="forbid"):
     """A bandwidth, GB/s, that a source states of a kernel without a size, or its two ends."""
 
     kernel: str
-    quantity: str = "effective_gbps"
     of: Literal["peak", "plateau", "floor"]
     low: float
     high: float

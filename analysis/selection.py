@@ -85,11 +85,6 @@ class Selection:
         return sorted(set(self.points[self.query.over].tolist()))
 
 
-def timer_label(timer: str) -> str:
-    """What pages call a timer; an unknown one goes by its own name."""
-    return TIMERS.get(timer, timer)
-
-
 def timed(rows: pd.DataFrame) -> pd.Series:
     """Which rows have a time of a known protocol that means something.
 

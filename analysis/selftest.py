@@ -17,10 +17,10 @@ from scipy import stats
 
 from analysis.__main__ import finish
 from analysis.compare import paired
-from analysis.format import write_table
+from analysis.figures.style import protocol
+from analysis.format import table, texts, write_table
 from analysis.load import key_of, read_inputs
 from analysis.selection import TIMERS, timed
-from analysis.tables.frames import protocol, table, texts
 from experiments.data.cards import card_of
 from experiments.data.files import RowsError
 from experiments.data.records import Counters

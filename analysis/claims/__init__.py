@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import re
-import shutil
 from collections.abc import Iterable, Sequence
 from types import ModuleType
 from typing import NamedTuple
@@ -24,10 +23,9 @@ from analysis.claims import a, b, c, d, e, own
 from analysis.claims.measure import Card, of_gpu
 from analysis.claims.verdict import OURS, WORDS, Judgement, Measure, Part, judged
 from analysis.figures.style import slug
-from analysis.format import Cell, Table, keys_of, write_table
+from analysis.format import Cell, Table, keys_of, texts, write_table
 from analysis.load import Inputs, read_inputs
 from analysis.published import compared, sources
-from analysis.tables.frames import texts
 from experiments.data.cards import card_of
 
 SOURCES = (a, b, c, d, e)
@@ -63,9 +61,7 @@ def run(options: argparse.Namespace) -> int:
         mine = of_gpu(inputs, gpu)
         found = [*judge(mine, gpu), *judge_own(mine, gpu)]
         for one in found:
-            line = f"{one.id:3}  {one.verdict:30}  {one.statement}"
-            width = shutil.get_terminal_size((160, 24)).columns
-            print(line if len(line) <= width else f"{line[: width - 1]}…")
+            print(f"{one.id:3}  {one.verdict:30}  {one.statement}")
         for stem, table in claims_tables(mine.frame, found).items():
             tables[f"{stem}-{slug(gpu)}" if len(gpus) > 1 else stem] = table
             if table.notes:

@@ -114,13 +114,11 @@ class LineFigure:
                 look["label"] = f"{name_of(self.source)}: {kernel}"
                 ax.plot(printed.sizes, values, lw=0.9, alpha=0.75, **look)
         for letter in (one for one in self.levels if sources()[one].dtype == shown.dtype):
-            for one in (one for one in sources()[letter].levels if one.quantity == y):
+            for one in sources()[letter].levels if y == GBPS else ():
                 kernel = whole.get(one.kernel, one.kernel)
                 ends = f"–{one.high:,g}" if one.low < one.high else "+" * (one.of == "floor")
-                text, color = (
-                    f"{name_of(letter)}: {kernel} {one.low:,g}{ends}",
-                    style.style_of(kernel).color,
-                )
+                text = f"{name_of(letter)}: {kernel} {one.low:,g}{ends}"
+                color = style.style_of(kernel).color
                 ax.axhspan(one.low, one.high, color=color, alpha=0.13, lw=0, zorder=0.2)
                 for i, end in enumerate(sorted({one.low, one.high})):
                     look = {"label": f"_{text}" if i else text, "ls": LEVEL_DASH, "zorder": 2.2}
@@ -200,9 +198,8 @@ def _shade_l2(ax: Axes, shown: Selection, height: float) -> None:
     left, right = ax.get_xlim()
     edge = min(size / each, right)
     ax.axvspan(left, edge, color=style.FAINT, alpha=0.7, lw=0, zorder=0, label="fits in L2")
-    style.write(
-        ax, 0.012, height, f"{_matrices(shown)} fits in L2 ({size / 2**20:g} MiB)", 6.5, va="bottom"
-    )
+    text = f"{_matrices(shown)} fits in L2 ({size / 2**20:g} MiB)"
+    style.write(ax, 0.012, height, text, 6.5, va="bottom")
 
 
 def _matrices(shown: Selection) -> str:

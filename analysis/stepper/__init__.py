@@ -53,14 +53,11 @@ def example() -> Floats:
 
 
 def steps(x: Floats, block: int = BLOCK) -> list[Step]:
-    """Online softmax of each row of x, one row after the other.
-
-    Args:
-        x: The input, shape [M, N].
-        block: Columns a step; the last block of a row may be narrower.
+    """Online softmax of each row of x, shape [M, N], one row after the other.
 
     Returns:
-        The state before any block, then a step for each block of each pass.
+        The state before any block, then a step for each block of each pass; a block has so many
+        columns, the last of a row may have fewer.
     """
     known, output = np.full((len(x), 2), math.nan), np.full(x.shape, math.nan)
     reads = np.zeros(x.shape)

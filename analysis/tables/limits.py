@@ -15,13 +15,12 @@ import pandas as pd
 from analysis import points as limit
 from analysis.estimate import geometric_mean
 from analysis.figures.limits import file_of
-from analysis.figures.style import variant_order
-from analysis.format import Cell, Table, keys_of, number_text
+from analysis.figures.style import protocol, variant_order
+from analysis.format import Cell, Named, Table, keys_of, number_text, table, texts
 from analysis.load import Inputs
 from analysis.points import ENDS, LARGE_BYTES, MAKERS, PLACE, SHORT_US, maker, ratios
 from analysis.published import OPERATION
-from analysis.selection import timer_label, undisturbed
-from analysis.tables.frames import Named, protocol, table, texts
+from analysis.selection import TIMERS, undisturbed
 from experiments.data.cards import card_of
 from experiments.data.jobs import OURS
 from experiments.data.rows import EXPECTED
@@ -130,7 +129,7 @@ def headline(inputs: Inputs) -> Named:
         f"{n}; worst {x:.3f} at {at}" if n else "none" for n, x, at in worst
     ]
     first, own = found.iloc[0], found.loc[found["role"] == "ours", "kernel"].iloc[0]
-    where = f"{first['gpu']}, {timer_label(first['timer'])}, {first['cache']} L2"
+    where = f"{first['gpu']}, {TIMERS.get(first['timer'], first['timer'])}, {first['cache']} L2"
     notes = texts("headline", where=where, own=own, large=f"{LARGE_BYTES / 1e6:.0f} MB")
     title = "softmax against the fastest public kernel, and against a copy"
     yield "headline", table(title, shown, notes, data)
