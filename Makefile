@@ -89,10 +89,10 @@ selftest: $(READY)  ## measure: this card's noise floor: A/A, timers
 	$(PY) -m experiments.run experiment=selftest "out='$$out'" $(words) || exit; \
 	[ -n "$(dry)" ] || $(PY) -m analysis selftest --rows "$$out"
 reference: $(READY)  ## draw: the recorded rows again, and compare with docs/generated
-	@$(PY) -m analysis.reference $(ARGS)
+	@$(PY) -m docs.reference $(ARGS)
 docs: $(READY)  ## draw: the tables that README.md and docs/ include, and the site
 	@$(PY) -c 'import material' 2>/dev/null || $(environment) build $(VENV) docs
-	@$(PY) -m analysis.reference --write
+	@$(PY) -m docs.reference --write
 	@NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build
 counts: $(READY)  ## measure: what each variant's code requests of memory; needs no GPU
 	@$(PY) -m experiments.count --out "$${OUT:-outputs/reference/counts}" $(ARGS)

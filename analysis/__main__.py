@@ -14,7 +14,6 @@ import sys
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from experiments.data.files import RowsError
 
@@ -46,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     verbose = "--verbose" in words
     try:
         options = _parser(words[:1]).parse_args(words)
-        return int(_module(options.command).run(options))
+        return int(importlib.import_module(f"analysis.{options.command}").run(options))
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return 130
@@ -89,10 +88,6 @@ def _line(error: Exception) -> str:
     return str(error)
 
 
-def _module(command: str) -> Any:
-    return importlib.import_module(f"analysis.{command}")
-
-
 def _parser(asked: Sequence[str]) -> argparse.ArgumentParser:
     parser = _Parser(prog="python -m analysis", description="What recorded rows mean.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND", parser_class=_Parser)
@@ -110,7 +105,9 @@ def _parser(asked: Sequence[str]) -> argparse.ArgumentParser:
         if name in ("figures", "tables"):
             some = f"make only these {name}, such as limits,headline"
             command.add_argument("--only", default="", metavar="NAMES", help=some)
-        if name in asked and hasattr(found := _module(name), "arguments"):
+        if name in asked and hasattr(
+            found := importlib.import_module(f"analysis.{name}"), "arguments"
+        ):
             found.arguments(command)
     return parser
 

@@ -28,11 +28,10 @@ import pandas as pd
 
 from analysis.estimate import Floats, geometric_mean, holm, log_reach, quantile, tail
 from analysis.figures.style import variant_order
-from analysis.format import Cell, Table, interval_text, keys_of, number_text, write_table
+from analysis.format import Cell, Table, keys_of, number_text, table, texts, write_table
 from analysis.load import Inputs, kernel_name, read_inputs
 from analysis.points import NAMED, PLACE, VISIT, ratios
-from analysis.selection import name_variants, records_of, timed, undisturbed
-from analysis.tables.frames import table, texts
+from analysis.selection import name_variants, timed, undisturbed
 from experiments.data.files import RowsError, write_file
 from experiments.data.statistics import Z95
 
@@ -126,7 +125,6 @@ def matched(base: pd.DataFrame, head: pd.DataFrame) -> pd.DataFrame:
     """
     rows = name_variants(pd.concat([base, head], ignore_index=True))
     rows["side"] = np.where(np.arange(len(rows)) < len(base), *SIDES)
-    rows["settings"] = [json.dumps(p, sort_keys=True, default=str) for p in rows["params"]]
     place, tried = [*POINT, *PROTOCOL], rows[PROTOCOL].notna().all(axis=1)
     known = rows[tried].drop_duplicates(place)[place]
     never = rows[~tried].drop(columns=PROTOCOL).reset_index().merge(known, "left", POINT)
@@ -144,14 +142,9 @@ def matched(base: pd.DataFrame, head: pd.DataFrame) -> pd.DataFrame:
 
 
 def _visited(rows: pd.DataFrame, place: list[str]) -> pd.DataFrame:
-    """The visits of each set to each point.
-
-    Returns:
-        ``visits``; ``bad``, how many failed; ``rounds``, visits with a time, or recordings where
-        there are several; of the logarithms of their times the mean ``log``, the squared deviations
-        ``squares``, and for an only round the variance ``within`` by its interval; ``status``, the
-        first that is not ok; ``reason``; ``suspect``; ``keys``.
-    """
+    """The visits of each set to each point: how many, with what outcome, and their logarithms."""
+    # `squares` are the squared deviations of the rounds, or of the recordings where there are
+    # several; `within` is the variance of an only round by its interval
     known, bad = undisturbed(rows[timed(rows)], place), rows[rows["status"] != "ok"]
     names = ["time_us", "time_low_us", "time_high_us"]
     logs, low, high = (known[name].astype(float).map(np.log) for name in names)
@@ -182,15 +175,11 @@ def _visited(rows: pd.DataFrame, place: list[str]) -> pd.DataFrame:
 def judged(points: pd.DataFrame, threshold: float = THRESHOLD) -> pd.DataFrame:
     """The points of `matched` that both sets have, each with a verdict.
 
-    Args:
-        points: From `matched`.
-        threshold: A change of less than this share counts for nothing.
-
     Returns:
-        Its columns, and ``verdict`` (one of `VERDICTS`), ``regression`` (a gate fails on it),
-        ``ratio`` (of times, HEAD / BASE), ``low`` and ``high`` (the 95 % interval of this point
-        alone), ``all_low`` and ``all_high`` (the one that holds for all points at once), ``p_holm``
-        (corrected for all points) and ``beyond_floor``.
+        The columns of `matched`, and ``verdict`` (one of `VERDICTS`), ``regression`` (a gate fails
+        on it), ``ratio`` (of times, HEAD / BASE), ``low`` and ``high`` (the 95 % interval of this
+        point alone), ``all_low`` and ``all_high`` (the one that holds for all points at once),
+        ``p_holm`` (corrected for all points) and ``beyond_floor``.
     """
     both = points[points["base_visits"].gt(0) & points["head_visits"].gt(0)]
     timed = both[both["base_rounds"].gt(0) & both["head_rounds"].gt(0)]
@@ -262,7 +251,7 @@ def by_kernel(points: pd.DataFrame, notes: Sequence[str] = ()) -> Table:
         ratios, ends, mean = mine["ratio"].dropna(), "–", geometric_mean(mine["ratio"].dropna())
         if len(ratios) > 1:
             reach = math.exp(log_reach(ratios))
-            ends = interval_text(mean / reach, mean * reach, 4)
+            ends = f"{mean / reach:,.4f}–{mean * reach:,.4f}"
         counts = [f"{n:,}" if (n := mine["verdict"].eq(one).sum()) else "" for one in seen]
         numbers = [number_text(one, 4) for one in (mean, ratios.min(), ratios.max())]
         beyond = [f"{mine['beyond_floor'].sum():,}", f"{EXPECTED * len(ratios):.1f}"]
@@ -282,9 +271,9 @@ def _changed(points: pd.DataFrame) -> Table:
     changed, lines = points[points["verdict"].isin(CHANGED)], []
     size = -np.log(changed["ratio"]).abs().fillna(math.inf)
     changed = changed.assign(kept=~changed["regression"], size=size)
-    for one in records_of(changed.sort_values(["kept", "size"], kind="stable")):
+    for one in changed.sort_values(["kept", "size"], kind="stable").to_dict("records"):
         times = [number_text(math.exp(one[f"{side}_log"]), 2) for side in SIDES]
-        ends = interval_text(one["all_low"], one["all_high"], 3) if one["all_low"] > 0 else "–"
+        ends = f"{one['all_low']:,.3f}–{one['all_high']:,.3f}" if one["all_low"] > 0 else "–"
         status = ARROW.join(dict.fromkeys([one["base_status"], one["head_status"]]))
         if one["verdict"] == "failed":
             status += f" in {one['head_bad']} of {one['head_visits']}: {one['head_reason']}"
@@ -346,11 +335,7 @@ def paired(first: pd.DataFrame, second: pd.DataFrame) -> pd.DataFrame:
 
 
 def _run_kernels(inputs: Inputs, names: Sequence[str]) -> int:
-    """Compares two kernels of one sweep; writes a table of all points and prints it.
-
-    Raises:
-        RowsError: one of them is not one timed variant, or no visit timed both.
-    """
+    """Compares two kernels of one sweep; writes a table of all points and prints it."""
     rows, sides = name_variants(inputs.frame[timed(inputs.frame)]), []
     for name in names:
         mine = rows[rows["kernel"].eq(name) | rows["variant"].eq(name)]

@@ -80,20 +80,27 @@ def over_recordings(recordings: Iterable[Sequence[float]], resolution: float = 0
     return Estimate(value, value / factor, value * factor)
 
 
-def median_of(rounds: Rounds, recordings: Sequence[Hashable] | None = None) -> Estimate:
-    """The geometric mean of the rounds' medians, µs; ``recordings`` says whose each round is."""
-    return _over_rounds(recordings, rounds)
-
-
-def ratio_of(
-    first: Rounds, second: Rounds, recordings: Sequence[Hashable] | None = None
-) -> Estimate:
-    """The geometric mean over rounds of the ratio first / second of two medians of one round.
+def of_rounds(*timed: Rounds, recordings: Sequence[Hashable] | None = None) -> Estimate:
+    """The geometric mean over rounds of the medians of one, µs, or of the ratios first / second.
 
     The variants of one round are neighbours in time, so what moves both leaves the ratio alone. The
-    interval comes from `over_recordings`.
+    interval comes from `over_recordings`; of a single round it is the round's own. ``timed`` has
+    the samples of each round, µs, of one variant or of two; ``recordings`` says whose each is.
     """
-    return _over_rounds(recordings, first, second)
+    if not timed[0] or not all(len(samples) for rounds in timed for samples in rounds):
+        raise ValueError("statistics of rounds need a round, and samples in each")
+    if len(timed[0]) == 1:
+        own = [statistics.median(rounds[0]) for rounds in timed]
+        return reduce(truediv, [Estimate(one.value, one.low, one.high) for one in own])
+    medians = [np.array([np.median(samples) for samples in rounds]) for rounds in timed]
+    found: dict[Hashable, list[float]] = {}
+    values = reduce(truediv, medians).tolist()
+    for name, value in zip(recordings or [None] * len(values), values, strict=True):
+        found.setdefault(name, []).append(value)
+    # medians are whole steps of the timer: half a step of each is what they resolve at best
+    steps = map(_timer_step, timed)
+    shares = (step / geometric_mean(one) for step, one in zip(steps, medians, strict=True))
+    return over_recordings(found.values(), sum(min(share, 1.0) / 2 for share in shares))
 
 
 def tail(t: ArrayLike, df: ArrayLike) -> Floats:
@@ -112,24 +119,6 @@ def holm(p: Floats) -> Floats:
     adjusted = np.empty_like(p)
     adjusted[order] = np.maximum.accumulate(np.arange(p.size, 0, -1) * p[order]).clip(max=1.0)
     return adjusted
-
-
-def _over_rounds(recordings: Sequence[Hashable] | None, *timed: Rounds) -> Estimate:
-    """The mean of the medians, or of the ratios of two, by recording; of one round its own."""
-    if not timed[0] or not all(len(samples) for rounds in timed for samples in rounds):
-        raise ValueError("statistics of rounds need a round, and samples in each")
-    if len(timed[0]) == 1:
-        own = [statistics.median(rounds[0]) for rounds in timed]
-        return reduce(truediv, [Estimate(one.value, one.low, one.high) for one in own])
-    medians = [np.array([np.median(samples) for samples in rounds]) for rounds in timed]
-    found: dict[Hashable, list[float]] = {}
-    values = reduce(truediv, medians).tolist()
-    for name, value in zip(recordings or [None] * len(values), values, strict=True):
-        found.setdefault(name, []).append(value)
-    # medians are whole steps of the timer: half a step of each is what they resolve at best
-    steps = map(_timer_step, timed)
-    shares = (step / geometric_mean(one) for step, one in zip(steps, medians, strict=True))
-    return over_recordings(found.values(), sum(min(share, 1.0) / 2 for share in shares))
 
 
 def _timer_step(rounds: Rounds) -> float:

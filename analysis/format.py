@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -17,9 +17,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import yaml
 
 from experiments.data.files import write_file
 
+NOTES = yaml.safe_load(Path(__file__).with_name("notes.yaml").read_text(encoding="utf-8"))
 LONGEST_NAME = 80  # characters of a name that are kept: a file's name holds 255 bytes
 LONGEST_TEXT = 400  # characters of a sentence that are kept
 
@@ -79,17 +81,31 @@ class Table:
         """Aligned columns for a terminal: the first to the left, the others to the right."""
         lines = [[visible(cell, None) for cell in line] for line in (self.heads, *self.lines)]
         widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-        rows = [visible(self.title, None)]
-        for first, *others in lines:
-            cells = [cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True)]
-            rows.append("  ".join([first.ljust(widths[0]), *cells]).rstrip())
-        return "\n".join(rows)
+        form = "  ".join([f"{{:<{widths[0]}}}", *(f"{{:>{width}}}" for width in widths[1:])])
+        return "\n".join([visible(self.title, None), *(form.format(*x).rstrip() for x in lines)])
+
+
+Named = Iterator[tuple[str, Table]]  # the names of files without suffix, and their tables
 
 
 def write_table(out: Path, stem: str, table: Table) -> list[Path]:
     """Writes ``<stem>.md`` and ``<stem>.csv`` into a folder; returns both paths."""
     texts = {"md": table.markdown(), "csv": table.csv()}
     return [write_file(out / f"{stem}.{kind}", text) for kind, text in texts.items()]
+
+
+def texts(name: str, **facts: Any) -> list[str]:
+    """The sentences below a table, from ``notes.yaml``, filled with facts."""
+    return [one.format(**facts) for one in NOTES[name]]
+
+
+def table(
+    title: str, frame: pd.DataFrame, notes: Sequence[str] = (), data: pd.DataFrame | None = None
+) -> Table:
+    """A frame as a table: its columns as they are named, but for the rows behind its lines."""
+    shown = frame.drop(columns=[*BEHIND], errors="ignore")
+    lines = [list(map(_text, line)) for line in shown.to_numpy(object)]
+    return Table(title, list(map(str, shown)), lines, notes, frame if data is None else data)
 
 
 def keys_of(frame: pd.DataFrame, labels: Iterable[int]) -> tuple[str, str]:
@@ -104,6 +120,9 @@ def keys_of(frame: pd.DataFrame, labels: Iterable[int]) -> tuple[str, str]:
 def joined(values: Iterable[str]) -> str:
     """Distinct texts in one cell of a CSV."""
     return " ".join(sorted(set(values)))
+
+
+BEHIND = {"keys": ("key", joined), "recordings": ("recording", joined)}  # for ``groupby(…).agg``
 
 
 def csv_of(text: str) -> str:
@@ -154,11 +173,6 @@ def shown(value: Any) -> Any:
     return value
 
 
-def thousands(value: float) -> str:
-    """A whole number with a comma between thousands."""
-    return f"{value:,.0f}"
-
-
 def number_text(value: float | None, digits: int | None = None) -> str:
     """A number with ``digits`` decimals, or three significant figures: 1,234 or 56.7."""
     if value is None or not math.isfinite(value):
@@ -168,14 +182,17 @@ def number_text(value: float | None, digits: int | None = None) -> str:
     return f"{value:,.{min(max(digits, 0), 9)}f}"
 
 
-def interval_text(low: float, high: float, digits: int) -> str:
-    """Both ends of an interval: 56.68–56.75."""
-    return f"{low:,.{digits}f}–{high:,.{digits}f}"
-
-
 def _value(value: Any) -> str:
     if isinstance(value, bool | np.bool_):
         return str(bool(value)).lower()
     if isinstance(value, float):
         return "" if math.isnan(value) else f"{value:.6g}"
     return "" if value is None else str(value)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool | np.bool_):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.2e}" if 0 < abs(value) < 1e-3 else number_text(value)
+    return "–" if value is None or value == "" else value if isinstance(value, str) else str(value)

@@ -24,21 +24,11 @@ from analysis.format import LONGEST_NAME, shown, visible
 from analysis.points import all_points
 from analysis.published import OPERATION
 from analysis.selection import SOURCED, timed
+from experiments.data import records as kinds
 from experiments.data.files import RowsError, files_below, read_json, validated
 from experiments.data.jobs import Declaration
 from experiments.data.metrics import DERIVED, derive, latest
-from experiments.data.records import (
-    COUNTERS,
-    COUNTS,
-    HOSTCOST,
-    TRACES,
-    Count,
-    Counters,
-    HostCost,
-    Record,
-    Trace,
-    read_records,
-)
+from experiments.data.records import Count, Counters, HostCost, Record, Trace, read_records
 from experiments.data.rows import Row, read_rows, rows_files
 
 REFERENCE = Path("outputs") / "reference"
@@ -86,26 +76,22 @@ class Inputs:
 
     @cached_property
     def main(self) -> pd.DataFrame:
-        """The rows of `main_rows`."""
-        return main_rows(self.frame)
+        """The rows of one set for each operation, with those of its roof in the same set.
 
-
-def main_rows(frame: pd.DataFrame) -> pd.DataFrame:
-    """The rows of one set for each operation, with those of its roof in the same set.
-
-    Softmax comes from the set that timed most of the sources' variants, every other operation from
-    the set that timed most of its kernels; of equal ones the set with more times counts.
-    """
-    known, kept = frame[timed(frame)], pd.Series(False, frame.index)
-    for operation, every in frame.groupby("operation"):
-        mine = known[known["operation"] == operation]
-        wanted = mine[mine["kernel"].isin(SOURCED)] if operation == OPERATION else mine
-        sets = (wanted if len(wanted) else mine).groupby("set")["kernel"].agg(["nunique", "size"])
-        order = sets.sort_values(["nunique", "size"], kind="stable").index
-        here = frame["set"] == (order[-1] if len(order) else every["set"].iloc[0])
-        roofs = every.loc[here, "roof"].unique()
-        kept |= here & frame["operation"].isin([operation, *roofs])
-    return frame[kept]
+        Softmax comes from the set that timed most of the sources' variants, every other operation
+        from the set that timed most of its kernels; of equal ones the one with more times counts.
+        """
+        frame = self.frame
+        known, kept = frame[timed(frame)], pd.Series(False, frame.index)
+        for operation, every in frame.groupby("operation"):
+            mine = known[known["operation"] == operation]
+            wanted = mine[mine["kernel"].isin(SOURCED)] if operation == OPERATION else mine
+            sets = (wanted if len(wanted) else mine).groupby("set")["kernel"]
+            order = sets.agg(["nunique", "size"]).sort_values(["nunique", "size"], kind="stable")
+            here = frame["set"] == (order.index[-1] if len(order) else every["set"].iloc[0])
+            roofs = every.loc[here, "roof"].unique()
+            kept |= here & frame["operation"].isin([operation, *roofs])
+        return frame[kept]
 
 
 def read_inputs(rows: Path | None, out: Path | None, kind: str, ours: str = "") -> Inputs:
@@ -118,7 +104,7 @@ def read_inputs(rows: Path | None, out: Path | None, kind: str, ours: str = "") 
         RowsError: there are no rows, no such kernel, or a malformed file; it names file and line.
     """
     rows = rows or REFERENCE
-    frame, folder = load(rows), _folder(rows)
+    frame, folder = load(rows), rows.parent if rows.is_file() else rows
     cards = ", ".join(sorted(frame["gpu"].unique())[:3])
     print(f"{len(frame):,} rows of {cards}, read from {rows}")
     beside = folder.parent if folder.resolve() == REFERENCE.resolve() else folder
@@ -139,9 +125,9 @@ def load(rows: Path | str) -> pd.DataFrame:
 
     ``rows`` is a sweep's folder, a recording, a folder of several such as ``outputs/reference``, or
     one ``rows.jsonl`` or ``rows.jsonl.gz``. A point counts once, at its last attempt. A number that
-    does not apply is NaN. Units are in the columns' names; ``above_roof`` is a bool. ``recording``
-    names the sweep and the card, ``set`` the folder that holds the recording: rows of two sets are
-    never compared.
+    does not apply is NaN. Units are in the columns' names; ``above_roof`` is a bool, ``settings``
+    the tunables as text. ``recording`` names the sweep and the card, ``set`` the folder that holds
+    the recording: rows of two sets are never compared.
 
     Raises:
         RowsError: a line is malformed (named by file and line), or there are no rows at all.
@@ -178,6 +164,7 @@ def load(rows: Path | str) -> pd.DataFrame:
         if kinds <= {"integer", "number", "null"}:
             numbers.add(name)
     frame[[*numbers]] = frame[[*numbers]].apply(pd.to_numeric)
+    frame["settings"] = [json.dumps(one, sort_keys=True, default=str) for one in frame["params"]]
     return frame.assign(above_roof=frame["above_roof"].eq(True))
 
 
@@ -190,23 +177,20 @@ def _set_of(path: Path, top: Path) -> str:
     return "" if sweep == top else sweep.parent.relative_to(top).as_posix().removeprefix(".")
 
 
-def _folder(rows: Path) -> Path:
-    return rows.parent if rows.is_file() else rows
-
-
 def load_records(rows: Path) -> Records:
     """The records below ``rows`` and, where these lack a kind, those counted for every machine.
 
     Raises:
         RowsError: a line is not a record of its file's kind; it names file and line.
     """
-    names = (COUNTS, TRACES, COUNTERS, HOSTCOST)
-    own, shared = (files_below(_folder(one), *names) for one in (rows, COUNTED))
+    folder = rows.parent if rows.is_file() else rows
+    names = (kinds.COUNTS, kinds.TRACES, kinds.COUNTERS, kinds.HOSTCOST)
+    own, shared = (files_below(one, *names) for one in (folder, COUNTED))
     return Records(
-        _records(Count, own[COUNTS] or shared[COUNTS]),
-        _records(Trace, own[TRACES] or shared[TRACES]),
-        _records(Counters, own[COUNTERS]),
-        tuple(_read(HostCost, path) for path in own[HOSTCOST]),
+        _records(Count, own[kinds.COUNTS] or shared[kinds.COUNTS]),
+        _records(Trace, own[kinds.TRACES] or shared[kinds.TRACES]),
+        _records(Counters, own[kinds.COUNTERS]),
+        tuple(_read(HostCost, path) for path in own[kinds.HOSTCOST]),
     )
 
 

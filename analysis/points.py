@@ -10,7 +10,6 @@ The mean of ratios, its interval and the share of a roof are defined here, once.
 
 from __future__ import annotations
 
-import json
 import math
 from array import array
 from collections.abc import Sequence
@@ -85,10 +84,7 @@ def peer_order(kernel: str) -> tuple[int, str]:
 def points(frame: pd.DataFrame, operation: str = OPERATION, ours: str = "") -> pd.DataFrame:
     """Every point of an operation at which our kernel and a public one were timed in one visit.
 
-    Args:
-        frame: Rows, as `analysis.load.load` gives them.
-        operation: Which operation.
-        ours: The kernel that stands for us; empty for the one that ``conf/kernel`` names.
+    ``ours`` is the kernel that stands for us; empty for the one that ``conf/kernel`` names.
 
     Returns:
         A line per place, visit and kernel in the order of tables: `COLUMNS` with the names of
@@ -114,11 +110,10 @@ def points(frame: pd.DataFrame, operation: str = OPERATION, ours: str = "") -> p
         # only softmax knows widths that nobody tuned for
         tuned=here["cols"].isin(tuned) | (operation != OPERATION),
         compulsory_bytes=here["compulsory_bytes"].fillna(moved).astype("int64"),
-        setting=[json.dumps(params, sort_keys=True) for params in here["params"]],
     )
     # a kernel edited since leaves stale rows before the newest one
     visit = [*PLACE, *VISIT]
-    here = here.drop_duplicates([*visit, "kernel", "setting"], keep="last")
+    here = here.drop_duplicates([*visit, "kernel", "settings"], keep="last")
     here = here.sort_values("time_us", kind="stable").drop_duplicates([*visit, "kernel"])
     roles = here.groupby(visit)["role"]
     both = roles.transform(lambda found: {"ours", "peer"} <= set(found)).astype(bool)
@@ -205,7 +200,9 @@ def ratios(found: pd.DataFrame, over: str = "peers") -> pd.DataFrame:
     both = pairs(found, over)
     places = both.groupby(PLACE, sort=False)
     each = [
-        estimate.ratio_of(samples_of(one, "_rival"), samples_of(one), list(one["recording"]))
+        estimate.of_rounds(
+            samples_of(one, "_rival"), samples_of(one), recordings=list(one["recording"])
+        )
         for _, one in places
     ]
     lines = both.drop_duplicates(PLACE).reset_index(drop=True)
@@ -241,7 +238,7 @@ def shares(found: pd.DataFrame) -> pd.DataFrame:
     for at, share, (_, one) in zip(lines.index, lines["ratio"], places, strict=True):
         if one["arithmetic_us"].notna().all():
             us = geometric_mean(one["arithmetic_us"])
-            own = estimate.median_of(samples_of(one), list(one["recording"]))
+            own = estimate.of_rounds(samples_of(one), recordings=list(one["recording"]))
             if us / own.value > share:
                 lines.loc[at, ENDS] = [us / own.value, us / own.high, us / own.low]
     return lines.assign(share=lines["ratio"])
@@ -256,11 +253,6 @@ def mean_share(found: pd.DataFrame) -> float:
         return geometric_mean(shares(found)["share"])
     mean = None if found["flops"].gt(0).any() else geomean(found, ROOF)
     return mean.value if mean else math.nan
-
-
-def behind(lines: pd.DataFrame) -> pd.DataFrame:
-    """The lines of `ratios` at which ours is slower: the interval of the ratio lies below 1."""
-    return lines[lines["high"] < 1]
 
 
 def geomean(found: pd.DataFrame, over: str = "peers") -> Mean | None:

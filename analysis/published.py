@@ -1,20 +1,27 @@
-"""The sources' own numbers, as they printed them, and C's worked example beside the right numbers.
+"""The sources' own numbers and formulas, and C's worked example beside the right numbers.
 
-The one reader of ``published.yaml``.
+The one reader of ``published.yaml``. Formulas are expressions in M and N, such as ``8MN + 4M``, as
+kernels declare and sources print them.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
+import sympy
 import yaml
 from pydantic import BaseModel
 
 OPERATION = "softmax"  # the sources' operation, which names and titles leave out
+M, N = sympy.symbols("M N", integer=True, positive=True)
+_CASES = re.compile(r"(?P<small>[^<≤]+) if N (?P<sign>≤|<) (?P<width>\d{1,18}) else (?P<large>.+)")
+_ONE = r"(?=[\dMN])\d{0,18}M?N?"
+_POLYNOMIAL = re.compile(rf"-?{_ONE}(?: [+-] {_ONE})*")
 PUBLISHED = Path(__file__).with_name("published.yaml")
 
 
@@ -31,7 +38,6 @@ class Level(BaseModel, frozen=True, extra="forbid"):
     """A bandwidth, GB/s, that a source states of a kernel without a size, or its two ends."""
 
     kernel: str
-    quantity: str = "effective_gbps"
     of: Literal["peak", "plateau", "floor"]
     low: float
     high: float
@@ -54,11 +60,6 @@ class Source(BaseModel, frozen=True, extra="forbid"):
     tables: dict[str, dict[str, dict[str, str]]] = {}  # by table and kernel the cells by column
     example: dict[str, Any] = {}  # a small case worked by hand: its input, and its printed results
     statements: tuple[dict[str, str], ...] = ()  # lines of the audit: see `claims.Finding`
-
-    @property
-    def by(self) -> str:
-        """Author, kind and date in words."""
-        return f"{self.author or 'author not named'}, {self.kind}, {self.date or 'not dated'}"
 
 
 class Line(NamedTuple):
@@ -127,3 +128,35 @@ def _line(row: str, quantity: str, found: Any, stated: Sequence[float], digits: 
     difference = f"{round(worst, digits + 1) + 0.0:+.{digits + 1}f}"  # no -0
     agrees = "yes" if abs(worst) <= 10.0**-digits * (1 + 1e-9) else "no"
     return Line(row, quantity, printed, own, difference, agrees)
+
+
+@cache
+def expression(text: str) -> sympy.Expr:
+    """The formula, also one of two cases: ``2MN if N ≤ 4096 else 4MN``.
+
+    Raises:
+        ValueError: it is not a formula in M and N.
+    """
+    if cases := _CASES.fullmatch(text):
+        width = int(cases["width"])
+        small = width >= N if cases["sign"] == "≤" else width > N
+        return sympy.Piecewise(
+            (expression(cases["small"]), small), (expression(cases["large"]), True)
+        )
+    # sympy's parser runs what it is given: it is given nothing but such terms
+    if not _POLYNOMIAL.fullmatch(text):
+        raise ValueError(f"{text!r} is not a formula in M and N, such as 8MN + 4M")
+    product = re.sub(r"(?<=[\dM])(?=[MN])", "*", text)
+    return sympy.parse_expr(product, local_dict={"M": M, "N": N})
+
+
+@cache
+def elements(text: str, rows: int, cols: int) -> int:
+    """The formula's value at a shape."""
+    return int(expression(text).subs({M: rows, N: cols}))
+
+
+@cache
+def equal(one: str, other: str) -> bool:
+    """Whether two formulas are the same for every shape."""
+    return bool(sympy.simplify(expression(one) - expression(other)) == 0)

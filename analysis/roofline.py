@@ -14,12 +14,11 @@ import pandas as pd
 
 from analysis.__main__ import finish
 from analysis.figures.lines import ROOF_SHARE, LineFigure
-from analysis.figures.style import file_name
-from analysis.format import Table, write_table
+from analysis.figures.style import file_name, ordered
+from analysis.format import Table, table, texts, write_table
 from analysis.load import Inputs, read_inputs
 from analysis.published import OPERATION
 from analysis.selection import Query, name_variants, timed
-from analysis.tables.frames import ordered, table, texts
 from experiments.data.files import RowsError
 
 EXPLAINED = 0.10  # traffic explains a time within a tenth of the prediction
@@ -39,10 +38,8 @@ def checked(inputs: Inputs) -> pd.DataFrame:
     points["ratio"] = points["time_us"] / points["predicted_us"]
     near = (points["ratio"] - 1).abs() <= EXPLAINED
     points["explained"], points["other"] = near, points["operation"] != OPERATION
-    points["faster"], points["slower"] = (
-        ~near & points["ratio"].lt(1),
-        ~near & points["ratio"].gt(1),
-    )
+    points["faster"] = ~near & points["ratio"].lt(1)
+    points["slower"] = ~near & points["ratio"].gt(1)
     points = points.sort_values(["dtype", "rows", "cols", "round"], kind="stable")
     return ordered(points, "other", "operation")
 

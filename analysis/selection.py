@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, cast
+from typing import Any
 
 import pandas as pd
 
@@ -83,11 +83,6 @@ class Selection:
     def sizes(self) -> list[int]:
         """The x axis: every size some variant was tried at."""
         return sorted(set(self.points[self.query.over].tolist()))
-
-
-def timer_label(timer: str) -> str:
-    """What pages call a timer; an unknown one goes by its own name."""
-    return TIMERS.get(timer, timer)
 
 
 def timed(rows: pd.DataFrame) -> pd.Series:
@@ -206,8 +201,3 @@ def middle_visits(frame: pd.DataFrame, over: str) -> pd.DataFrame:
     middle = good.index[groups.cumcount() == (groups["time_us"].transform("size") - 1) // 2]
     kept = newest.loc[[*middle, *newest.index]].drop_duplicates(point)
     return kept.sort_values(point, ignore_index=True)
-
-
-def records_of(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    """Rows of a table as dictionaries by column."""
-    return cast(list[dict[str, Any]], frame.to_dict("records"))

@@ -1,17 +1,14 @@
 """``selftest``: the least difference that the protocol resolves, from variants against themselves.
 
 Twins are one variant under two names, ``torch-a`` and ``torch-b``, in one sweep: all difference
-between them is noise. Beside them stand two timers at the same points, and the buffers of
-older recordings, which say whether a cold read is cold.
+between them is noise. Beside them stand two timers at the same points.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import math
 from collections.abc import Iterable
-from dataclasses import replace
 from itertools import combinations, pairwise
 
 import numpy as np
@@ -20,33 +17,24 @@ from scipy import stats
 
 from analysis.__main__ import finish
 from analysis.compare import paired
-from analysis.format import write_table
+from analysis.figures.style import protocol
+from analysis.format import table, texts, write_table
 from analysis.load import key_of, read_inputs
-from analysis.selection import TIMERS, timed, timer_label
-from analysis.tables.frames import protocol, table, texts
+from analysis.selection import TIMERS, timed
 from experiments.data.cards import card_of
-from experiments.data.files import RowsError, files_below
-from experiments.data.records import PROBES, Counters, Probe, read_records
+from experiments.data.files import RowsError
+from experiments.data.records import Counters
 
 EDGES_US = (0.0, 10.0, 25.0, 50.0, 200.0, math.inf)
 TWIN = "(.+)-([^-]+)"  # a kernel's name and its mark
 PROFILER = "profiler"  # by hardware counters, without launch or gaps
-TITLES = {
-    "floor": "The noise floor",
-    "timers": "Two timers at the same points",
-    "cold": "A buffer read cold, and read warm",
-}
-NEEDS = {
-    "timers": "the same points by two timers, timing=events,graph",
-    "cold": "probe.jsonl of an older recording; make test-gpu checks the flush",
-}
 
 
 def run(options: argparse.Namespace) -> int:
     """Writes the tables, and prints the noise floor.
 
     Raises:
-        RowsError: no variant was measured under two names, or a line is no record of a probe.
+        RowsError: no variant was measured under two names.
     """
     inputs = read_inputs(options.rows, options.out, "selftest")
     pairs = twins_of(inputs.frame)
@@ -55,21 +43,15 @@ def run(options: argparse.Namespace) -> int:
             f"{inputs.rows}: no variant stands against itself under two names; the preset does: "
             "python -m experiments.run experiment=selftest"
         )
-    folder = inputs.rows.parent if inputs.rows.is_file() else inputs.rows
-    paths, made = files_below(folder, PROBES)[PROBES], []
-    lines = {
-        "floor": floor_lines(pairs),
-        "timers": timer_lines(inputs.frame, inputs.records.counters),
-        "cold": cold_lines(probe for path in paths for probe in read_records(path, Probe)),
-    }
-    tables = {
-        name: replace(table(TITLES[name], pd.DataFrame(lines[name]), texts(name)), data=None)
-        for name in filter(lines.get, lines)
-    }
-    for name, one in tables.items():
-        made += write_table(inputs.out, name, one)
-    finish(made, [f"{name} needs {NEEDS[name]}" for name, found in lines.items() if not found])
-    print(f"\n{tables['floor'].plain()}")
+    floor = table("The noise floor", pd.DataFrame(floor_lines(pairs)), texts("floor"))
+    made = write_table(inputs.out, "floor", floor)
+    timers = pd.DataFrame(timer_lines(inputs.frame, inputs.records.counters))
+    if len(timers):
+        both = table("Two timers at the same points", timers, texts("timers"))
+        made += write_table(inputs.out, "timers", both)
+    needs = "timers needs the same points by two timers, timing=events,graph"
+    finish(made, [needs] * timers.empty)
+    print(f"\n{floor.plain()}")
     return 0
 
 
@@ -86,8 +68,7 @@ def twins_of(frame: pd.DataFrame) -> pd.DataFrame:
     names = rows["kernel"].str.extract(TWIN)
     # two kernels may have names alike and be no twins; older rows do not say
     code = [f"{one.get('target')} {one.get('source')}" for one in rows["environment"]]
-    settings = [json.dumps(params, sort_keys=True, default=str) for params in rows["params"]]
-    rows = rows.assign(twins=names[0], mark=names[1], settings=settings, code=code)
+    rows = rows.assign(twins=names[0], mark=names[1], code=code)
     found = []
     for (name, *_), mine in rows.groupby(["twins", "settings", "sweep", "card", "code"]):
         sides = [side for _, side in mine.groupby("mark")]
@@ -148,8 +129,7 @@ def timer_lines(frame: pd.DataFrame, counters: Iterable[Counters] = ()) -> list[
     The profiler is one of them. Its time is of the kernels alone; it flushes L2 before a call.
     """
     rows, lines = frame[timed(frame)], []
-    settings = [json.dumps(params, sort_keys=True, default=str) for params in rows["params"]]
-    rows = rows.assign(kernel=rows["kernel"].str.partition("-")[0], settings=settings)
+    rows = rows.assign(kernel=rows["kernel"].str.partition("-")[0])
     point = ["gpu", "cache", "kernel", "settings", "rows", "cols", "dtype"]
     times = rows.pivot_table("time_us", point, "timer", "median")
     counted = {(one.gpu, "cold", *key_of(one.model_dump())): one.kernel_us for one in counters}
@@ -171,24 +151,4 @@ def timer_lines(frame: pd.DataFrame, counters: Iterable[Counters] = ()) -> list[
                     middle, *ends = map(form.format, np.percentile(values, [50, 5, 95]))
                     line |= {f"{name}{unit}": middle, f"{name}, 5–95 %": " to ".join(ends)}
                 lines.append(line)
-    return lines
-
-
-def cold_lines(probes: Iterable[Probe]) -> list[dict[str, str]]:
-    """Buffers read cold and warm, by card, timer and size."""
-    known = {(p.gpu, p.timer, p.bytes, p.cache): p for p in probes if not p.left}
-    lines = []
-    for gpu, timer, size in sorted({place[:3] for place in known}):
-        cold, warm = (known.get((gpu, timer, size, cache)) for cache in ("cold", "warm"))
-        if cold is not None and warm is not None:
-            line = {
-                "card": card_of(gpu).name,
-                "timer": timer_label(timer),
-                "buffer, MiB": f"{size / 2**20:g}",
-                "cold, µs": f"{cold.time_us:.2f}",
-                "warm, µs": f"{warm.time_us:.2f}",
-                "cold / warm": f"{cold.time_us / warm.time_us:.2f}",
-                "distinct": "yes" if cold.time_low_us > warm.time_high_us else "no",
-            }
-            lines.append(line)
     return lines

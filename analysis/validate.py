@@ -9,13 +9,14 @@ the sweeps of a valid folder are written there as recordings, and nothing else i
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import re
 import socket
 import stat
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cache, lru_cache
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -36,15 +37,14 @@ from experiments.data.statistics import median
 SHOWN = 20  # problems that are listed
 MOST = 100  # problems of one file: a file of another kind is not reported line by line
 MOST_ROWS = 200_000  # a card's recordings have some ten thousand
-TARGET = re.compile(r"((kernels|tests\.doubles)(\.\w+)+)?", re.ASCII)
+TEXT = re.compile(r'"(?:[^"\\]|\\.)*"')  # a string of JSON
+TARGET = re.compile(r'"\w*target_?": *"([^"]*)"')  # the code that a kernel or a configuration names
+OURS = re.compile(r"((kernels|tests\.doubles)(\.\w+)+)?", re.ASCII)
 BEYOND_L2 = 4  # times L2: next to nothing of a matrix that large is left there
 LISTS = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
 LOCAL, FACTS = set(LISTS["local"]), set(LISTS["facts"])
 PRIVATE: dict[str, str] = LISTS["private"]
 USUAL = ("root", "user", "ubuntu", "admin", "localhost", "runner", "docker")  # names of many
-AGAIN = "measure that point again"
-
-
 MODELS: dict[str, type[BaseModel]] = {
     **KINDS,
     **{"sessions.jsonl": Session, "sweep.json": SweepNote, "variants.json": Declarations},
@@ -104,10 +104,21 @@ class Findings:
 
 def check(folder: Path) -> Findings:
     """Reads all files that a sweep writes, each row by itself and then beside the others."""
-    found = Findings()
+    found, files = Findings(), list[Path]()
+    for path in folder.rglob("*"):
+        here, mode = path.relative_to(folder), path.lstat().st_mode
+        if LOCAL.isdisjoint(here.parts) and not stat.S_ISDIR(mode):
+            if not stat.S_ISREG(mode):
+                found.problem(here, "a link, a pipe or a device", "take it out")
+            elif path.name in MODELS:  # others are left behind
+                files.append(here)
     # rows are compared with their sweep's name
-    for path in sorted(_files(folder, found), key=lambda path: (path.name != "sweep.json", path)):
-        _read(folder, path, found)
+    for here in sorted(files, key=lambda one: (one.name != "sweep.json", one)):
+        try:
+            _read(folder, here, found)
+        except RowsError as error:
+            fault = str(error).removeprefix(str(folder / here)).lstrip(": ")
+            found.problem(here, fault, "copy the file again from where it was measured")
     first: dict[tuple[Any, ...], str] = {}
     for where, row in found.rows.items():
         known = first.setdefault((row.sweep, *row.identity, row.attempt), where)
@@ -118,56 +129,40 @@ def check(folder: Path) -> Findings:
     return found
 
 
-def _files(top: Path, found: Findings) -> Iterator[Path]:
-    """The files that a sweep writes; others are left behind, and a link is a problem."""
-    for path in top.rglob("*"):
-        here, mode = path.relative_to(top), path.lstat().st_mode
-        if not LOCAL.isdisjoint(here.parts):
-            continue
-        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
-            found.problem(here, "a link, a pipe or a device", "take it out")
-        elif stat.S_ISREG(mode) and path.name in MODELS:
-            yield here
-
-
 def _read(top: Path, path: Path, found: Findings) -> None:
     """Reads a file by its schema, line by line where it has lines."""
     begun, reported, whole = len(found.problems), set[str](), path.suffix == ".json"
-    try:
-        for number, line, torn in [(0, b"", False)] if whole else read_lines(top / path):
-            where = str(path) if whole else f"{path}:{number}"
-            if len(found.problems) > begun + MOST or len(found.rows) > MOST_ROWS:
-                return found.problem(path, "too many problems, or rows", "name one sweep")
-            try:
-                if MODELS[path.name] is Row:
-                    value: Any = _row(path, where, parse_row(line), found)
-                else:
-                    value = read_json(top / path) if whole else parse_json(line)
-                    _value(path, where, value, found)
-            except ValueError as error:
-                remedy = "run the same sweep again" if torn else "mend or remove that line"
-                found.problem(where, str(error), remedy)
-                continue
-            # a private text is named once for all the rows of a file that share it
-            faults = {f"{at} holds {kind}" for at, kind in private_texts(value)} - reported
-            for fault in sorted(faults):
+    lines = [(0, (top / path).read_bytes(), False)] if whole else read_lines(top / path)
+    for number, line, torn in lines:
+        where = str(path) if whole else f"{path}:{number}"
+        if len(found.problems) > begun + MOST or len(found.rows) > MOST_ROWS:
+            return found.problem(path, "too many problems, or rows", "name one sweep")
+        try:
+            if MODELS[path.name] is Row:
+                _row(path, where, parse_row(line), found)
+            else:
+                value = read_json(top / path) if whole else parse_json(line)
+                _value(path, where, value, found)
+        except ValueError as error:
+            remedy = "run the same sweep again" if torn else "mend or remove that line"
+            found.problem(where, str(error), remedy)
+            continue
+        # a private text is named once for all the rows of a file that share it
+        for fault in private_texts(line.decode()):
+            if fault not in reported:
                 found.problem(where, fault, "blank that text; it changes no measurement")
-            reported |= faults
-    except RowsError as error:
-        fault = str(error).removeprefix(str(top / path)).lstrip(": ")
-        found.problem(path, fault, "copy the file again from where it was measured")
+            reported.add(fault)
 
 
-def _row(path: Path, where: str, row: Row, found: Findings) -> dict[str, Any]:
-    """Judges a row by itself; returns its fields without the samples."""
+def _row(path: Path, where: str, row: Row, found: Findings) -> None:
+    """Judges a row by itself; keeps it without the samples."""
     found.rows[where] = row
     sweep = next((found.sweeps[up] for up in path.parents if up in found.sweeps), None)
     if row.sweep != sweep:
         found.problem(where, f"a row of sweep {row.sweep!r}", "keep it beside its sweep.json")
     for fault in contradictions(row):
-        found.problem(where, fault, AGAIN)
+        found.problem(where, fault, "measure that point again")
     vars(row)["samples_us"] = None  # most of its memory, and judged
-    return vars(row)
 
 
 def _value(path: Path, where: str, value: Any, found: Findings) -> None:
@@ -214,30 +209,22 @@ def contradictions(row: Row) -> Iterator[str]:
         yield f"{reached:,.0f} GB/s, and {card.name} has {card.peak_gbps:,.0f}"
 
 
-def private_texts(value: Any, place: str = "") -> Iterator[tuple[str, str]]:
-    """Each text of a JSON value, names included, that is private: its place, and its kind."""
-    if isinstance(value, str) and (kind := private(place, value)):
-        yield place, f"{kind}: {visible(value, 80)!r}"
-    elif isinstance(value, dict):
-        for name, one in value.items():
-            yield from private_texts(name, f"a name in {place}")
-            yield from private_texts(one, f"{place}.{name}" if place else name)
-    elif isinstance(value, list):
-        for one in value:
-            yield from private_texts(one, place)
+def private_texts(text: str) -> Iterator[str]:
+    """The texts in some JSON, names included, that are private or name foreign code."""
+    for one in sorted(set(TEXT.findall(text))):
+        if kind := private(one):
+            yield f"{kind}: {visible(json.loads(one), 80)!r}"
+    for one in sorted({name for name in TARGET.findall(text) if not OURS.fullmatch(name)}):
+        yield f"code that is not of this project: {visible(one, 80)!r}"
 
 
 @lru_cache(maxsize=1 << 16)
-def private(place: str, text: str) -> str:
-    """The kind of private text that this one holds, or foreign code; empty for none."""
-    if place.endswith(("target", "_target_")):
-        return "" if TARGET.fullmatch(text) else "code that is not of this project"
-    return next((kind for kind, pattern in patterns().items() if re.search(pattern, text)), "")
-
-
-@cache
-def patterns() -> dict[str, str]:
-    """`PRIVATE` and this machine's own names, where a contributor checks what was measured."""
+def private(text: str) -> str:
+    """The kind of private text that a string of JSON holds; empty for none."""
     names = socket.gethostname().split(".")[0], os.environ.get("USER", "")
     own = "|".join(re.escape(name) for name in names if len(name) > 3 and name not in USUAL)
-    return PRIVATE | ({"a name of this machine": rf"\b({own})\b"} if own else {})
+    # this machine's own names count where a contributor checks what was measured
+    kinds = PRIVATE | ({"a name of this machine": rf"\b({own})\b"} if own else {})
+    if OURS.fullmatch(known := json.loads(text)):
+        return ""
+    return next((kind for kind, pattern in kinds.items() if re.search(pattern, known)), "")

@@ -4,20 +4,18 @@
 per claim to read, and in its CSV a line per part with the keys of the rows behind it.
 
 The audit finds printed statements that arithmetic, or another statement, refutes. It needs no rows.
-What a card or a computation decides is compared here, one statement with another in
-``published.yaml``. A printed number stands for all values that round to it.
+C's worked example is computed here; the other statements stand in ``published.yaml``, each beside
+what refutes it. A printed number stands for all values that round to it.
 """
 
 from __future__ import annotations
 
 import argparse
 import re
-import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import numpy as np
 import pandas as pd
 
 from analysis.__main__ import finish
@@ -25,17 +23,14 @@ from analysis.claims import a, b, c, d, e, own
 from analysis.claims.measure import Card, of_gpu
 from analysis.claims.verdict import OURS, WORDS, Judgement, Measure, Part, judged
 from analysis.figures.style import slug
-from analysis.format import Cell, Table, keys_of, write_table
-from analysis.formula import elements
+from analysis.format import Cell, Table, keys_of, texts, write_table
 from analysis.load import Inputs, read_inputs
-from analysis.published import compared, series, sources
-from analysis.tables.frames import texts
-from experiments.data.cards import card_of, known_cards
+from analysis.published import compared, sources
+from experiments.data.cards import card_of
 
 SOURCES = (a, b, c, d, e)
 TITLES = {"claims": "The sources' claims", "own_claims": "This project's claims"}
 IMPOSSIBLE, CONTRADICTORY, WRONG = "physically impossible", "self-contradictory", "wrong"
-HALF = 0.5  # of the last digit of a time in A-fig2, µs, and of a peak in A6, GB/s
 
 
 def claims_of(modules: Iterable[ModuleType]) -> list[Measure]:
@@ -66,9 +61,7 @@ def run(options: argparse.Namespace) -> int:
         mine = of_gpu(inputs, gpu)
         found = [*judge(mine, gpu), *judge_own(mine, gpu)]
         for one in found:
-            line = f"{one.id:3}  {one.verdict:30}  {one.statement}"
-            width = shutil.get_terminal_size((160, 24)).columns
-            print(line if len(line) <= width else f"{line[: width - 1]}…")
+            print(f"{one.id:3}  {one.verdict:30}  {one.statement}")
         for stem, table in claims_tables(mine.frame, found).items():
             tables[f"{stem}-{slug(gpu)}" if len(gpus) > 1 else stem] = table
             if table.notes:
@@ -150,7 +143,7 @@ def audit_table() -> Table:
 
 def audit() -> list[Finding]:
     """Every check of every statement, by source."""
-    found = list(_drawn_times())
+    found = []
     for line in (one for one in compared() if one.published):
         verdict = "" if line.agrees == "yes" else WRONG
         subject = f"C-ex row {line.row}, {line.quantity}"
@@ -158,34 +151,3 @@ def audit() -> list[Finding]:
     for letter, source in sources().items():
         found += [Finding(letter, *statement.values()) for statement in source.statements]
     return sorted(found, key=lambda one: one.source)  # stable
-
-
-def _drawn_times() -> Iterator[Finding]:
-    """The times of A-fig2 against every card, and against the peaks that A prints."""
-    drawn, cards = series("a_fig2"), known_cards()
-    sizes = np.array(drawn.sizes)
-    both = 2 * 4096 * sizes * 4.0  # bytes of input and output
-    caches = np.array([[card.l2_bytes or 0] for card in cards])
-    peaks = np.array([[card.peak_gbps or 0] for card in cards])
-    why = f"{cards[0].name}, the fastest card, has {peaks[0, 0]:,.0f} GB/s; no L2 holds this."
-    for kernel, formula in (("naive", "8MN + 4M"), ("torch", "2MN"), ("fused", "2MN")):
-        us = np.array(drawn.kernels[kernel])
-        asked = np.array([elements(formula, 4096, int(n)) * 4.0 for n in sizes])
-        # memory moves all that is asked for where one matrix exceeds L2, input and output where
-        # only both together do, and nothing where both fit
-        moved = np.where(both / 2 > caches, asked, np.where(both > caches, both, 0))
-        over = (moved / (us + HALF) / 1e3 > peaks).all(0)
-        subject = f"A-fig2 {kernel}, N ≥ {min(sizes[over], default=0):,}"
-        numbers = f"{_listed(us[over])} µs", f"{_listed((asked / us)[over] / 1e3)} GB/s"
-        yield Finding("A", subject, IMPOSSIBLE if over.any() else "", *numbers, why)
-    for level in sources()["A"].levels:
-        us = np.array(drawn.kernels[level.kernel])
-        over = both / (us + HALF) / 1e3 > level.high + HALF
-        subject = f"A-fig2 {level.kernel} against A6, N ≥ {sizes[over][0]:,}"
-        numbers = f"A6: peak {level.high:,.0f} GB/s", f"{_listed((both / us / 1e3)[over])} GB/s"
-        yield Finding("A", subject, CONTRADICTORY, *numbers)
-
-
-def _listed(values: Any) -> str:
-    """Several numbers: three digits; from 100 on whole ones."""
-    return " · ".join(f"{value:,.0f}" if value >= 100 else f"{value:.3g}" for value in values)

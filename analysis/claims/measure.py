@@ -16,11 +16,10 @@ import pandas as pd
 
 from analysis import points as beside
 from analysis.claims.verdict import Part, Points, exactly, four_figures
-from analysis.estimate import Estimate, median_of
-from analysis.formula import elements
+from analysis.estimate import Estimate, of_rounds
 from analysis.load import Inputs, kernel_name
 from analysis.points import ENDS
-from analysis.published import OPERATION
+from analysis.published import OPERATION, elements
 from analysis.selection import PROTOCOLS, timed, undisturbed
 from experiments.data.jobs import CONF, named_grids, read_yaml
 from experiments.data.rows import ITEM_BYTES
@@ -123,7 +122,9 @@ class Card:
         (found,) = self._timed([kernel], where, doubtful)
         found = undisturbed(found, PLACE)
         numbers = {
-            at: median_of(beside.samples_of(one), list(one["recording"])).of(one["label"])
+            at: of_rounds(beside.samples_of(one), recordings=list(one["recording"])).of(
+                one["label"]
+            )
             for at, one in found.groupby(PLACE)
         }
         return Points(numbers, f"needs timed rows of {kernel} at {where}")
@@ -293,14 +294,11 @@ def _of_kernel(frame: pd.DataFrame, kernel: str) -> pd.DataFrame:
 def _moved(made: str, lines: Iterable[Any], kernel: str, where: Where, kind: str) -> Points:
     """The elements that records have of a kernel."""
     places = [
-        (kernel_name(one.kernel), one.params, one.rows, one.cols, one.dtype, reads, writes)
-        for one, reads, writes in lines
+        (kernel_name(one.kernel), one.params, one.rows, one.cols, one.dtype, *each, sum(each))
+        for one, *each in lines
     ]
-    found = pd.DataFrame(places, columns=["kernel", "params", *PLACE, "reads", "writes"])
-    found = found.assign(total=found["reads"] + found["writes"])
-    mine = where.of(_of_kernel(found, kernel)).drop_duplicates(PLACE, keep="last")
-    sizes = {
-        tuple(at): exactly(size)
-        for *at, size in mine.sort_values(PLACE)[[*PLACE, kind]].itertuples(index=False)
-    }
+    columns = ["kernel", "params", *PLACE, "reads", "writes", "total"]
+    found = _of_kernel(pd.DataFrame(places, columns=columns), kernel)
+    mine = where.of(found).drop_duplicates(PLACE, keep="last").sort_values(PLACE)
+    sizes = mine.set_index(PLACE)[kind].map(exactly).to_dict()
     return Points(sizes, f"needs {made} of {kernel} (make {made})")

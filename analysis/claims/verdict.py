@@ -6,14 +6,13 @@ import inspect
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from analysis.estimate import Estimate
-from analysis.formula import elements
+from analysis.published import elements
 from experiments.data.cards import card_of
 
 OURS = "this project"
@@ -21,6 +20,8 @@ REPRODUCED, NOT_REPRODUCED = "reproduced", "not reproduced"
 CONTRADICTED, UNDECIDED, NOT_MEASURED = "contradicted", "undecided", "not measured"
 HOLDS, DOES_NOT_HOLD = "holds", "does not hold"
 WORDS = (REPRODUCED, HOLDS, NOT_REPRODUCED, DOES_NOT_HOLD, CONTRADICTED, UNDECIDED, NOT_MEASURED)
+# by card and claim the sentences that explain
+WHY = yaml.safe_load(Path(__file__).with_name("why.yaml").read_text(encoding="utf-8"))
 WORST_FIRST = ("no", UNDECIDED, NOT_MEASURED, "yes")  # outcomes of a part
 
 
@@ -56,7 +57,7 @@ def fact(label: str, holds: bool, expected: str, measured: str) -> Part:
 class Points:
     """Numbers with their intervals by place: M, N and dtype, or () for one number of all."""
 
-    numbers: Mapping[tuple[Any, ...], Estimate] = field(default_factory=dict)
+    numbers: Mapping[Any, Estimate] = field(default_factory=dict)
     needs: str = ""  # the rows or records that would give numbers, where there are none
     note: str = ""  # printed beside the numbers
     gain: int = 0  # 1 where a higher number is better for Triton, -1 where a lower one is
@@ -168,6 +169,7 @@ class Judgement:
     """A claim and its verdict on one GPU."""
 
     id: str  # such as ``A4``
+    source: str  # the letter of its source, or `OURS`
     place: str  # where the source says so
     figure: str  # the figure that shows it, empty for none
     statement: str  # the claim in short
@@ -175,59 +177,12 @@ class Judgement:
     reading: str  # how an unclear sentence was read, or another remark
     gpu: str  # whose rows judged it
     parts: tuple[Part, ...]
-
-    @property
-    def source(self) -> str:
-        """The letter of its source, or `OURS`."""
-        return OURS if self.id.startswith("L") else self.id[0]
-
-    @property
-    def word(self) -> str:
-        """The verdict without the card, one of `WORDS`."""
-        ours, outcome = self.source == OURS, self.deciding.outcome
-        if not ours and any(part.exact and part.outcome == "no" for part in self.parts):
-            return CONTRADICTED
-        words = (HOLDS, DOES_NOT_HOLD) if ours else (REPRODUCED, NOT_REPRODUCED)
-        return dict(zip(("yes", "no"), words, strict=True)).get(outcome, outcome)
-
-    @property
-    def verdict(self) -> str:
-        """The verdict; one that is not reproduced names the card too."""
-        on = f" on {card_of(self.gpu).name}" if self.word == NOT_REPRODUCED else ""
-        return self.word + on
-
-    @property
-    def why(self) -> str:
-        """Why the card does other than claimed; empty where nothing has to be explained."""
-        wrong = self.word in (NOT_REPRODUCED, DOES_NOT_HOLD)
-        card = "every card" if self.word == CONTRADICTED else self.gpu if wrong else ""
-        return _explanations().get(card, {}).get(self.id, "")
-
-    @property
-    def direction(self) -> str:
-        """``better`` or ``worse`` where Triton does other than claimed."""
-        wrong = (part.direction for part in self.parts if part.outcome == "no")
-        return next(filter(None, wrong), "")
-
-    @property
-    def remark(self) -> str:
-        """Which way the claim is missed and why, or how its words were read."""
-        if self.why or self.word not in (NOT_REPRODUCED, CONTRADICTED):
-            return self.why or self.reading
-        return f"Triton does {self.direction} than claimed." if self.direction else ""
-
-    @property
-    def deciding(self) -> Part:
-        """The first part of the worst outcome."""
-        parts = self.parts or [Part("", "")]
-        return min(parts, key=lambda part: WORST_FIRST.index(part.outcome))
-
-
-@cache
-def _explanations() -> dict[str, dict[str, str]]:
-    """By card and claim the sentences of ``why.yaml``."""
-    read = Path(__file__).with_name("why.yaml").read_text(encoding="utf-8")
-    return dict(yaml.safe_load(read))
+    deciding: Part  # the first part of the worst outcome
+    word: str  # the verdict without the card, one of `WORDS`
+    verdict: str  # one that is not reproduced names the card too
+    direction: str  # ``better`` or ``worse`` where Triton does other than claimed
+    why: str  # why the card does other than claimed; empty where nothing has to be explained
+    remark: str  # which way the claim is missed and why, or how its words were read
 
 
 Measure = Callable[[Any], Parts]  # of a claim's parts on a `measure.Card`
@@ -255,6 +210,21 @@ def judged(measure: Measure, card: Any) -> Judgement:
     words = " ".join(text for text in more if text.startswith("“"))
     reading = " ".join(text for text in more if not text.startswith("“"))
     place, figure = (vars(measure).get(name, "") for name in ("place", "figure"))
-    prose = (place, figure, statement.removesuffix("."), words, reading)
+    name, ours = measure.__name__.upper(), measure.__name__.startswith("l")
+    prose = (OURS if ours else name[0], place, figure, statement.removesuffix("."), words, reading)
+
     parts = tuple(part for part in measure(card) if part)
-    return Judgement(measure.__name__.upper(), *prose, card.gpu, parts)
+    worst = min(parts or [Part("", "")], key=lambda part: WORST_FIRST.index(part.outcome))
+    wrong = [part for part in parts if part.outcome == "no"]
+    yes, no = (HOLDS, DOES_NOT_HOLD) if ours else (REPRODUCED, NOT_REPRODUCED)
+    word = {"yes": yes, "no": no}.get(worst.outcome, worst.outcome)
+    if not ours and any(part.exact for part in wrong):
+        word = CONTRADICTED
+    verdict = word + f" on {card_of(card.gpu).name}" * (word == NOT_REPRODUCED)
+    direction = next((part.direction for part in wrong if part.direction), "")
+    where = {no: card.gpu, CONTRADICTED: "every card"}.get(word, "")
+    why = WHY.get(where, {}).get(name, "")
+    missed = word in (NOT_REPRODUCED, CONTRADICTED)
+    way = f"Triton does {direction} than claimed." if direction else ""
+    found = worst, word, verdict, direction, why, why or (way if missed else reading)
+    return Judgement(name, *prose, card.gpu, parts, *found)

@@ -19,7 +19,7 @@ from analysis.figures.style import DOT, INK, Figure, Page, file_name, slug, styl
 from analysis.load import Inputs
 from analysis.points import NEEDS, PLACE, SHORT_US
 from analysis.published import OPERATION
-from analysis.selection import Query, Selection, timer_label
+from analysis.selection import TIMERS, Query, Selection
 from experiments.data.cards import card_of
 from experiments.data.jobs import named_grids
 
@@ -48,7 +48,7 @@ def _limits(inputs: Inputs) -> list[Page]:
             if lines.empty:
                 continue
             one, frame = group.iloc[0], inputs.frame
-            card, timer = card_of(one["gpu"]).name, timer_label(one["timer"])
+            card, timer = card_of(one["gpu"]).name, TIMERS.get(one["timer"], one["timer"])
             same = ["set", "gpu", "timer", "cache"]
             alike = frame[same].eq(one[same]).all(axis=1)
             small = style.provenance(frame[alike], card, one["timer"], one["cache"])

@@ -12,25 +12,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
-from analysis.figures.style import (
-    BLUSH,
-    DOT,
-    FAINT,
-    INK,
-    MUTED,
-    Canvas,
-    Page,
-    legend,
-    provenance,
-    size_axis,
-    slug,
-    stacked,
-    stacked_size,
-    style_of,
-    value_axis,
-    variant_order,
-    write,
-)
+from analysis.figures import style
 from analysis.load import Inputs
 from analysis.published import name_of, sources
 from analysis.selection import Query, Selection, select
@@ -75,27 +57,27 @@ class LineFigure:
         usual = f"timed {self.query.operation} rows of one {fixed} and dtype at two or more {over}"
         return f"{self.id} needs {usual}, {best}"
 
-    def pages(self, inputs: Inputs) -> list[Page]:
+    def pages(self, inputs: Inputs) -> list[style.Page]:
         """A picture for each GPU whose rows allow it."""
         gpus = sorted(inputs.main["gpu"].unique())
         found = [select(inputs.main, gpu, self.query) for gpu in gpus]
         return [self.page(shown) for shown in found if shown and shown.own[self.y].notna().any()]
 
-    def page(self, shown: Selection) -> Page:
+    def page(self, shown: Selection) -> style.Page:
         """The picture of some rows."""
         fixed, card = "M" if shown.query.over == "cols" else "N", card_of(shown.gpu).name
-        small = provenance(shown.recorded, card, shown.timer, shown.cache)
+        small = style.provenance(shown.recorded, card, shown.timer, shown.cache)
         if shown.own["above_roof"].any():
-            small[-1] += f"{DOT}crossed out: faster than the roof, not a win"
+            small[-1] += f"{style.DOT}crossed out: faster than the roof, not a win"
         small += [self.note] if self.note and shown.exact else []
-        subtitle = DOT.join([card, shown.dtype, f"{fixed} = {shown.at}"])
-        name, operation = f"{self.id}-{slug(shown.gpu)}", self.query.operation
-        draw, size = partial(self._draw, shown=shown), stacked_size(1)
-        return Page(name, self.title, subtitle, small, draw, size, operation)
+        subtitle = style.DOT.join([card, shown.dtype, f"{fixed} = {shown.at}"])
+        name, operation = f"{self.id}-{style.slug(shown.gpu)}", self.query.operation
+        draw, size = partial(self._draw, shown=shown), style.stacked_size(1)
+        return style.Page(name, self.title, subtitle, small, draw, size, operation)
 
-    def _draw(self, canvas: Canvas, shown: Selection) -> None:
-        [ax] = stacked(canvas, 1)
-        size_axis(ax, shown.sizes, shown.query.over)
+    def _draw(self, canvas: style.Canvas, shown: Selection) -> None:
+        [ax] = style.stacked(canvas, 1)
+        style.size_axis(ax, shown.sizes, shown.query.over)
         if self.log or self.y == TIME_US:
             ax.set_yscale("log")
         first, last = (_datasheet, self._claims) if self.y == GBPS else (self._claims, _datasheet)
@@ -108,11 +90,11 @@ class LineFigure:
             ax.set_ylim(ax.get_ylim()[0] if ax.get_yscale() == "log" else 0, ax.get_ylim()[1])
         last(ax, shown, self.y)
         _shade_l2(ax, shown, 0.02 if self.y == ROOF_SHARE else 0.87)
-        value_axis(ax, LABELS[self.y].format(moved=_matrices(shown)))
+        style.value_axis(ax, LABELS[self.y].format(moved=_matrices(shown)))
         if self.y == ROOF_SHARE:
             ax.yaxis.set_major_locator(MaxNLocator(8, steps=[1, 2, 5, 10]))
             ax.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
-        legend(ax)
+        style.legend(ax)
 
     def _claims(self, ax: Axes, shown: Selection, y: str) -> None:
         """Draws the sources' numbers, which compare with rows of their own shape and dtype alone.
@@ -127,18 +109,16 @@ class LineFigure:
         if self.source and (printed := sources()[self.source].series.get(self.id)):
             for name, values in printed.kernels.items():
                 kernel = whole.get(name, name)
-                style = style_of(kernel)
-                look = style.dots(hollow=True, mew=0.9, ls=PALE_DASH, color=style.color, zorder=2.6)
+                form = style.style_of(kernel)
+                look = form.dots(hollow=True, mew=0.9, ls=PALE_DASH, color=form.color, zorder=2.6)
                 look["label"] = f"{name_of(self.source)}: {kernel}"
                 ax.plot(printed.sizes, values, lw=0.9, alpha=0.75, **look)
         for letter in (one for one in self.levels if sources()[one].dtype == shown.dtype):
-            for one in (one for one in sources()[letter].levels if one.quantity == y):
+            for one in sources()[letter].levels if y == GBPS else ():
                 kernel = whole.get(one.kernel, one.kernel)
                 ends = f"–{one.high:,g}" if one.low < one.high else "+" * (one.of == "floor")
-                text, color = (
-                    f"{name_of(letter)}: {kernel} {one.low:,g}{ends}",
-                    style_of(kernel).color,
-                )
+                text = f"{name_of(letter)}: {kernel} {one.low:,g}{ends}"
+                color = style.style_of(kernel).color
                 ax.axhspan(one.low, one.high, color=color, alpha=0.13, lw=0, zorder=0.2)
                 for i, end in enumerate(sorted({one.low, one.high})):
                     look = {"label": f"_{text}" if i else text, "ls": LEVEL_DASH, "zorder": 2.2}
@@ -152,27 +132,27 @@ def draw_lines(ax: Axes, shown: Selection, y: str) -> None:
     Points above the roof are taken out of the line, drawn open and crossed out.
     """
     own, x, drawn = shown.own, np.array(shown.sizes, dtype=float), Counter[str]()
-    for variant in sorted(own["variant"].unique(), key=variant_order)[:MOST_LINES]:
+    for variant in sorted(own["variant"].unique(), key=style.variant_order)[:MOST_LINES]:
         line = own[own["variant"] == variant].set_index(shown.query.over).reindex(shown.sizes)
         value = line[y].where(line["status"] == "ok").to_numpy(dtype=float)
         count = np.isfinite(value).sum()
         if not count:
             continue
         kernel = variant.split(" ")[0]
-        style, dash = style_of(kernel), DASHES[drawn[kernel] % len(DASHES)]
+        form, dash = style.style_of(kernel), DASHES[drawn[kernel] % len(DASHES)]
         drawn[kernel] += 1
         above = line["above_roof"].eq(True).to_numpy()
         sparse = None if count <= MARK_ALL else 0.05  # lengths of the axes between markers
-        look = style.dots(ls=dash, lw=1.4, color=style.color, mew=0.6, zorder=3)
+        look = form.dots(ls=dash, lw=1.4, color=form.color, mew=0.6, zorder=3)
         ax.plot(x, np.where(above, np.nan, value), label=variant, markevery=sparse, **look)
         # the interval of the time, or of a rate by that time
         ends = (line[end] / line[TIME_US] for end in ("time_low_us", "time_high_us"))
         low, high = (value * end if y == TIME_US else value / end for end in ends)
-        ax.vlines(x, low, high, color=style.color, lw=1.0, zorder=2.5)
+        ax.vlines(x, low, high, color=form.color, lw=1.0, zorder=2.5)
         if above.any():
-            look = style.dots(hollow=True, mew=0.9)
+            look = form.dots(hollow=True, mew=0.9)
             ax.plot(x[above], value[above], label="_above roof", zorder=3.2, **look)
-            ax.plot(x[above], value[above], "x", ms=3.2, mec=INK, mew=0.7, zorder=3.3)
+            ax.plot(x[above], value[above], "x", ms=3.2, mec=style.INK, mew=0.7, zorder=3.3)
 
 
 def _line(ax: Axes, shown: Selection, values: pd.Series | float, **look: Any) -> None:
@@ -189,7 +169,7 @@ def _roof(ax: Axes, shown: Selection, y: str) -> None:
     others = shown.points[shown.points["operation"] != shown.query.operation]
     best = others.groupby(shown.query.over)[y]
     known = 1.0 if y == ROOF_SHARE else best.max() if y == GBPS else best.min()
-    _line(ax, shown, known, label=text, color=INK, lw=1.6, zorder=2.8)
+    _line(ax, shown, known, label=text, color=style.INK, lw=1.6, zorder=2.8)
 
 
 def _datasheet(ax: Axes, shown: Selection, y: str) -> None:
@@ -202,12 +182,12 @@ def _datasheet(ax: Axes, shown: Selection, y: str) -> None:
         known = peak / own.groupby(shown.query.over)["roof_gbps"].max()
     elif y == TIME_US and shown.moved:
         known = pd.Series(shown.sizes, shown.sizes, dtype=float) * shown.moved / peak / 1e3
-        ax.fill_between(known.index, known, 1e-9, color=BLUSH, lw=0, zorder=0.1)
-        write(ax, 0.985, 0.03, "faster than the card's memory", 6.5, ha="right")
+        ax.fill_between(known.index, known, 1e-9, color=style.BLUSH, lw=0, zorder=0.1)
+        style.write(ax, 0.985, 0.03, "faster than the card's memory", 6.5, ha="right")
     elif y != GBPS:
         return
     text = f"datasheet {peak:,.0f} GB/s"
-    _line(ax, shown, known, label=text, color=MUTED, lw=1.0, ls=DASHED, zorder=2)
+    _line(ax, shown, known, label=text, color=style.MUTED, lw=1.0, ls=DASHED, zorder=2)
 
 
 def _shade_l2(ax: Axes, shown: Selection, height: float) -> None:
@@ -217,10 +197,9 @@ def _shade_l2(ax: Axes, shown: Selection, height: float) -> None:
         return
     left, right = ax.get_xlim()
     edge = min(size / each, right)
-    ax.axvspan(left, edge, color=FAINT, alpha=0.7, lw=0, zorder=0, label="fits in L2")
-    write(
-        ax, 0.012, height, f"{_matrices(shown)} fits in L2 ({size / 2**20:g} MiB)", 6.5, va="bottom"
-    )
+    ax.axvspan(left, edge, color=style.FAINT, alpha=0.7, lw=0, zorder=0, label="fits in L2")
+    text = f"{_matrices(shown)} fits in L2 ({size / 2**20:g} MiB)"
+    style.write(ax, 0.012, height, text, 6.5, va="bottom")
 
 
 def _matrices(shown: Selection) -> str:

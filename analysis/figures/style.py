@@ -25,7 +25,7 @@ from matplotlib.ticker import FixedLocator, LogLocator, MaxNLocator, NullLocator
 
 from analysis.load import Inputs, rows_hash
 from analysis.published import OPERATION
-from analysis.selection import timer_label
+from analysis.selection import TIMERS
 from experiments.data.files import write_file
 
 HERE = Path(__file__).parent
@@ -59,11 +59,7 @@ class Page:
     operation: str = OPERATION
 
     def render(self, texts: bool = True) -> Canvas:
-        """The picture on a canvas of its own; call it within `theme`.
-
-        Args:
-            texts: Whether title, subtitle and small print are on it.
-        """
+        """The picture on a canvas of its own, with title and small print; call it in `theme`."""
         canvas = Canvas(figsize=self.size, facecolor="white")
         if texts:
             left, inch = MARGIN / self.size[0], 1 / self.size[1]
@@ -122,7 +118,7 @@ def provenance(rows: pd.DataFrame, card: str, timer: str, cache: str) -> list[st
 
     known = [(name, values_of(name)) for name in ("torch", "triton", "driver")]
     versions = [f"{name} {value}" for name, value in known if value]
-    protocol = f"median, 95 % interval; {timer_label(timer)}, {CACHES[cache]}"
+    protocol = f"median, 95 % interval; {TIMERS.get(timer, timer)}, {CACHES[cache]}"
     edited = " (edited)" if "True" in values_of("dirty") else ""
     commit = f"commit {values_of('commit') or 'unknown'}{edited}"
     return [
@@ -184,6 +180,27 @@ def variant_order(variant: str) -> tuple[int, str]:
     """Sorts variants as `STYLES` lists their kernels, any others after them."""
     kernel = _like(re.split("[ ,]", variant)[0])
     return (list(STYLES).index(kernel) if kernel in STYLES else len(STYLES), variant)
+
+
+def ordered(frame: pd.DataFrame, *columns: str) -> pd.DataFrame:
+    """Lines sorted by these columns, then by their variants as figures list them."""
+    order = frame.assign(_order=frame["variant"].map(variant_order))
+    return frame.loc[order.sort_values([*columns, "_order"], kind="stable").index]
+
+
+def by_shape(points: pd.DataFrame) -> pd.DataFrame:
+    """The column ``text`` of points with a line per shape and a column per variant."""
+    cells = points.set_index(["rows", "cols", "variant"])["text"]  # `pivot` would lose bold ones
+    found = cells.unstack("variant").fillna("–")
+    names = sorted(map(str, found), key=variant_order)
+    found = found[names]
+    found.insert(0, "M×N", [f"{m}×{n}" for m, n in found.index])
+    return found
+
+
+def protocol(timer: str, cache: str) -> str:
+    """How times were taken, in words."""
+    return f"{TIMERS.get(timer, timer)}, {CACHES.get(cache, cache)}"
 
 
 def theme() -> Any:

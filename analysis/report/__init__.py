@@ -39,8 +39,7 @@ from experiments.data.files import RowsError, read_json, write_file
 
 HERE, STEPPER = Path(__file__).parent, Path(stepper.__file__).parent
 FIRST = "headline"  # the picture and the table of the result
-# Tables about the measuring itself, by how their names begin; the others are of an operation.
-MEASURED = ("environment", "determinism")
+MEASURED = "determinism"  # the beginning of names of tables that are of all operations
 # How operations follow each other; others come last.
 ORDER = (
     *(OPERATION, "cross_entropy", "cross_entropy_grad", "cross_entropy_backward", "log_softmax"),
@@ -101,7 +100,10 @@ def page(inputs: Inputs) -> str:
         "every": lines,
         "lead": [_shown(*one) for one in drawn if one[0].id == FIRST],
         "sources": {
-            letter: (source, sorted(exhibits[letter, ""].values(), key=_by_label))
+            letter: (
+                source,
+                sorted(exhibits[letter, ""].values(), key=lambda one: (not one.label, one.label)),
+            )
             for letter, source in sources().items()
         },
         "audit": list(audit()),
@@ -138,10 +140,6 @@ def label_of(stem: str) -> str:
     """The source's id of a figure or table: A-fig1 of ``a_fig1``; empty for our own."""
     found = re.fullmatch(r"([a-e])[_-](\w+)", stem.lower())
     return f"{found[1].upper()}-{found[2]}" if found else ""
-
-
-def _by_label(one: Exhibit) -> tuple[bool, str]:
-    return not one.label, one.label
 
 
 def _exhibits(

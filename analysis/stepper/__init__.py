@@ -33,11 +33,6 @@ class Step:
     output: Floats  # the probabilities stored so far, else NaN, shape [M, N]
 
     @property
-    def moved(self) -> tuple[int, int]:
-        """How many elements were read so far, and how many were written."""
-        return int(self.reads.sum()), int(np.isfinite(self.output).sum())
-
-    @property
     def statistics(self) -> list[list[float]]:
         """For each row the numbers under `HEADS`; NaN where one is not known yet.
 
@@ -58,14 +53,11 @@ def example() -> Floats:
 
 
 def steps(x: Floats, block: int = BLOCK) -> list[Step]:
-    """Online softmax of each row of x, one row after the other.
-
-    Args:
-        x: The input, shape [M, N].
-        block: Columns a step; the last block of a row may be narrower.
+    """Online softmax of each row of x, shape [M, N], one row after the other.
 
     Returns:
-        The state before any block, then a step for each block of each pass.
+        The state before any block, then a step for each block of each pass; a block has so many
+        columns, the last of a row may have fewer.
     """
     known, output = np.full((len(x), 2), math.nan), np.full(x.shape, math.nan)
     reads = np.zeros(x.shape)

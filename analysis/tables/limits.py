@@ -15,13 +15,12 @@ import pandas as pd
 from analysis import points as limit
 from analysis.estimate import geometric_mean
 from analysis.figures.limits import file_of
-from analysis.figures.style import variant_order
-from analysis.format import Cell, Table, interval_text, keys_of, number_text
+from analysis.figures.style import protocol, variant_order
+from analysis.format import Cell, Named, Table, keys_of, number_text, table, texts
 from analysis.load import Inputs
 from analysis.points import ENDS, LARGE_BYTES, MAKERS, PLACE, SHORT_US, maker, ratios
 from analysis.published import OPERATION
-from analysis.selection import timer_label, undisturbed
-from analysis.tables.frames import Named, protocol, table, texts
+from analysis.selection import TIMERS, undisturbed
 from experiments.data.cards import card_of
 from experiments.data.jobs import OURS
 from experiments.data.rows import EXPECTED
@@ -90,7 +89,7 @@ def _shapes(frame: pd.DataFrame, group: pd.DataFrame, failures: Mapping[Any, Any
     shown["fastest public"] = data["best_peer"]
     shown["× fastest public"] = data["best_ratio"].map("{:.3f}".format)
     shown["× fastest public"] += lines["short"].map("~".__mul__)
-    shown["95 %"] = [interval_text(low, high, 3) for low, high in ends]
+    shown["95 %"] = [f"{low:,.3f}–{high:,.3f}" for low, high in ends]
     shown["× torch"] = data["torch_ratio"].map(lambda one: number_text(one, 2))
     shown["of roof"] = shares + lines["above_roof"].map("!".__mul__)
     late = int(group["stop_reason"].map(unconverged).ne("").sum())
@@ -130,7 +129,7 @@ def headline(inputs: Inputs) -> Named:
         f"{n}; worst {x:.3f} at {at}" if n else "none" for n, x, at in worst
     ]
     first, own = found.iloc[0], found.loc[found["role"] == "ours", "kernel"].iloc[0]
-    where = f"{first['gpu']}, {timer_label(first['timer'])}, {first['cache']} L2"
+    where = f"{first['gpu']}, {TIMERS.get(first['timer'], first['timer'])}, {first['cache']} L2"
     notes = texts("headline", where=where, own=own, large=f"{LARGE_BYTES / 1e6:.0f} MB")
     title = "softmax against the fastest public kernel, and against a copy"
     yield "headline", table(title, shown, notes, data)
@@ -187,7 +186,7 @@ def _summary(frame: pd.DataFrame, found: pd.DataFrame) -> dict[str, Any]:
     mean, lines = limit.geomean(found), ratios(found)
     if mean is None:
         return {}
-    slower = limit.behind(lines).sort_values("ratio")
+    slower = lines[lines["high"] < 1].sort_values("ratio")  # the whole interval lies below 1
     keys, recordings = keys_of(frame, {label for one in lines["labels"] for label in one})
     return {
         **{"points": mean.points, "ratio": mean.value, "low": mean.low, "high": mean.high},

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from experiments.data.records import Probe
 from experiments.data.rows import Row
 from tests.analysis.plausible import row
 
@@ -115,14 +114,3 @@ def twins(
         time = float(np.median(taken))
         made.append(row(name, 1024, samples_us=taken, time_us=time, **place))
     return made
-
-
-def probe(cache: str, time_us: float) -> Probe:
-    """A buffer of 1 MiB that was read by events."""
-    return Probe.model_validate(
-        {"kernel": "probe", "operation": "read", "params": {}, "source": "0", "rows": 256,
-         "cols": 1024, "dtype": "float32", "gpu": "NVIDIA H200", "timer": "events", "cache": cache,
-         "bytes": 1 << 20, "l2_bytes": 60 << 20, "flush_bytes": 120 << 20,
-         "samples_us": [time_us], "time_us": time_us, "time_low_us": 0.99 * time_us,
-         "time_high_us": 1.01 * time_us, "stop_reason": "converged"}
-    )  # fmt: skip

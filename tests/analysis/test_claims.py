@@ -27,7 +27,8 @@ from analysis.claims.measure import ANY, Card, Where, growth, implied
 from analysis.claims.verdict import Part, Points, claim, fact, judged
 from analysis.estimate import Estimate
 from analysis.load import Inputs, Records, load
-from analysis.published import compared, sources
+from analysis.published import compared, series, sources
+from experiments.data.cards import known_cards
 from experiments.data.rows import Row
 from tests.analysis.loss_rows import loss
 from tests.analysis.plausible import interpreted, paper, row, unsupported, write
@@ -304,6 +305,23 @@ def test_what_is_known_of_the_sources_is_found(subject: str, verdict: str, compu
     assert computed in found[subject].computed
     assert len(table.lines) == sum(bool(one.verdict) for one in found.values())
     assert table.notes[0].startswith(f"{len(found)} statements were checked: 3 physically imposs")
+
+
+@pytest.mark.parametrize(
+    ("kernel", "formula", "first"),
+    [("naive", "8MN + 4M", 4096), ("torch", "2MN", 16384), ("fused", "2MN", 4096)],
+)
+def test_no_card_has_the_bandwidths_that_printed_times_imply(
+    kernel: str, formula: str, first: int
+) -> None:
+    drawn, peak = series("a_fig2"), max(one.peak_gbps or 0 for one in known_cards())
+    times = [us for n, us in zip(drawn.sizes, drawn.kernels[kernel], strict=True) if n >= first]
+    wide = [n for n in drawn.sizes if n >= first]
+    rates = values(implied(formula, 4096, wide, "float32", times))
+    assert min(rates) > peak
+    [one] = [one for one in audit() if one.subject == f"A-fig2 {kernel}, N ≥ {first:,}"]
+    assert one.computed == f"{' · '.join(f'{rate:,.0f}' for rate in rates)} GB/s"
+    assert f"{peak:,.0f} GB/s" in one.why
 
 
 def test_the_worked_example_has_each_number_that_c_prints_and_whether_it_is_right() -> None:

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from analysis.estimate import geometric_mean, holm, log_reach, median_of, over_recordings, ratio_of
+from analysis.estimate import geometric_mean, holm, log_reach, of_rounds, over_recordings
 from experiments.data import statistics
 from tests.analysis.noisy import NOISES, samples
 
@@ -29,7 +29,7 @@ def test_95_of_100_intervals_of_rounds_hold_the_ratio(noise: str, count: int) ->
         drift = 50 * np.exp(0.05 * dice.standard_normal(count))
         effects = NOISES[noise](dice, 2 * count).reshape(2, count)
         first, second = ([samples(dice, t) for t in drift * np.exp(one)] for one in effects)
-        ratio = ratio_of(first, second)
+        ratio = of_rounds(first, second)
         held.append(ratio.low <= 1 <= ratio.high)
         widths.append(ratio.high - ratio.low)
     assert 0.93 <= np.mean(held) <= 0.99
@@ -55,10 +55,10 @@ def test_95_of_100_intervals_of_recordings_hold_what_recordings_vary_around(coun
 @given(some_rounds)
 @settings(max_examples=60, deadline=None)
 def test_an_interval_holds_its_value_and_is_the_same_each_time(rounds: list[list[float]]) -> None:
-    for estimate in (median_of(rounds), ratio_of(rounds, rounds[::-1])):
+    for estimate in (of_rounds(rounds), of_rounds(rounds, rounds[::-1])):
         assert 0 <= estimate.low <= estimate.value * (1 + 1e-9)
         assert estimate.value <= estimate.high * (1 + 1e-9)
-    assert median_of(rounds) == median_of(rounds)
+    assert of_rounds(rounds) == of_rounds(rounds)
 
 
 @given(arrays(float, st.integers(1, 30), elements=st.floats(0, 1)), st.floats(0.001, 0.5))
@@ -74,9 +74,9 @@ def test_holm_steps_down_as_its_definition_says(p: np.ndarray, alpha: float) -> 
 def test_of_one_round_the_rows_own_interval_is_given() -> None:
     one = samples(np.random.default_rng(1), 50.0)
     own = statistics.median(one)
-    found = median_of([one])
+    found = of_rounds([one])
     assert (found.value, found.low, found.high) == (own.value, own.low, own.high)
-    ratio = ratio_of([one], [one])
+    ratio = of_rounds([one], [one])
     assert (ratio.low, ratio.high) == (own.low / own.high, own.high / own.low)
 
 

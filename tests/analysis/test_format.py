@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from analysis.format import Table, visible
-from analysis.formula import elements, equal, expression
+from analysis.published import elements, equal, expression
 
 HOSTILE = st.text(
     st.sampled_from("ab1 |\\$&%#_~^{}[]*`<>()\n\x1b\u202e\ud800é图µ×≤\"'-"), max_size=12

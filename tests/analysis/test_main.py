@@ -68,14 +68,14 @@ def test_no_output_follows_a_link_that_lies_among_the_rows(
 ) -> None:
     victim = tmp_path / "victim"
     victim.mkdir()
-    (victim / "environment.md").write_text("mine")
-    rows = write(tmp_path / "rows", paper([256, 1024]))
-    command = ("tables", "--rows", str(rows), "--only", "environment")
+    (victim / "headline.md").write_text("mine")
+    rows = write(tmp_path / "rows", [row(name, 256) for name in ("auto", "torch")])
+    command = ("tables", "--rows", str(rows), "--only", "headline")
     (rows / "tables").symlink_to(victim)
     assert re.search("tables is a symbolic link", refusal(capsys, *command))
     (rows / "tables").unlink()
     (rows / "tables").mkdir()
-    (rows / "tables" / "environment.md").symlink_to(victim / "environment.md")
-    assert "environment.md is a symbolic link" in refusal(capsys, *command)
-    assert [path.name for path in victim.iterdir()] == ["environment.md"]
-    assert (victim / "environment.md").read_text() == "mine"
+    (rows / "tables" / "headline.md").symlink_to(victim / "headline.md")
+    assert "headline.md is a symbolic link" in refusal(capsys, *command)
+    assert [path.name for path in victim.iterdir()] == ["headline.md"]
+    assert (victim / "headline.md").read_text() == "mine"

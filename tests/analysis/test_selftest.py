@@ -11,10 +11,9 @@ import pytest
 
 from analysis.__main__ import main
 from analysis.load import load
-from analysis.selftest import cold_lines, floor_lines, timer_lines, twins_of
-from experiments.data.records import PROBES
+from analysis.selftest import floor_lines, timer_lines, twins_of
 from experiments.data.rows import Row
-from tests.analysis.noisy import TIMES_US, TWINS, probe, twins
+from tests.analysis.noisy import TIMES_US, TWINS, twins
 from tests.analysis.plausible import row, write
 from tests.analysis.records import counters
 
@@ -80,22 +79,13 @@ def test_timers_and_the_profiler_agree_but_for_their_offset(tmp_path: Path) -> N
     assert (one["offset, µs"], one["ratio"]) == ("+5.00", "1.2000")
 
 
-def test_a_cold_read_is_proven_by_its_interval() -> None:
-    for cold, proven in ((8.0, "yes"), (5.05, "no")):
-        [line] = cold_lines([probe("cold", cold), probe("warm", 5.0)])
-        assert line["distinct"] == proven
-
-
 def test_a_missing_part_is_named_and_the_rest_is_made(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = write(tmp_path / "rows", twins(rounds=1, times_us=[50.0]))
     assert main(["selftest", "--rows", str(folder), "--out", "out"]) == 0
-    assert re.fullmatch(r"skipped: timers needs .*; cold needs probe.*\n", capsys.readouterr().err)
+    assert re.fullmatch(r"skipped: timers needs .*\n", capsys.readouterr().err)
     assert (tmp_path / "out" / "floor.md").read_text().startswith("## The noise floor\n")
-    (folder / PROBES).write_text("{}\n")
-    assert main(["selftest", "--rows", str(folder), "--out", "out"]) == 2
-    assert re.fullmatch(rf"error: .*{PROBES}:1: .*\n", capsys.readouterr().err)
     alone = write(tmp_path / "alone", [row("torch", 1024)])
     assert main(["selftest", "--rows", str(alone), "--out", "none"]) == 2
     error = capsys.readouterr().err

@@ -99,7 +99,7 @@ WRONG: dict[str, dict[str, Any]] = {
     "field 'hostname': Extra inputs are not permitted": {"hostname": "here"},
     "a row of sweep 'other'; keep it beside its sweep.json": {"sweep": "other"},
     "environment has 'hostname', which no sweep writes": {"environment": {"hostname": "deep"}},
-    "reason holds a path: 'at /scratch/ada/x'; blank that text": {"reason": "at /scratch/ada/x"},
+    "a path: 'at /scratch/ada/x'; blank that text": {"reason": "at /scratch/ada/x"},
     "the key 'x y' is not a hash": {"key": "x y"},
     "time 1 µs or its interval is not that of its samples": {"time_us": 1.0},
     "status ok, but no samples or no time": {"samples_us": None},
@@ -156,11 +156,11 @@ PRIVATE = (
 def test_no_text_says_whose_machine_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket, "gethostname", lambda: "deepthought.example")
     monkeypatch.setenv("USER", "lovelace")
-    validate.patterns.cache_clear()
+    validate.private.cache_clear()
     for text in (*PRIVATE, "at deepthought", "asked by lovelace"):
         value = {"reason": f"RuntimeError: {text}", "environment": {"packages": {text: ["1.0"]}}}
-        assert all(any(validate.private_texts({k: v})) for k, v in value.items()), text
-    validate.patterns.cache_clear()
+        assert all(any(validate.private_texts(json.dumps({k: v}))) for k, v in value.items()), text
+    validate.private.cache_clear()
 
 
 @pytest.mark.parametrize(

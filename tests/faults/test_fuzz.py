@@ -23,9 +23,9 @@ from analysis.__main__ import main
 from analysis.figures import style
 from analysis.load import load
 from experiments.data.files import RowsError, parse_json, validated
-from experiments.data.records import KINDS, PROBES, write_records
+from experiments.data.records import KINDS
 from experiments.data.rows import Row
-from tests.analysis.noisy import probe, twins
+from tests.analysis.noisy import twins
 from tests.analysis.plausible import declare, few, write
 from tests.analysis.records import count, counters, record_files, trace
 from tests.faults.mutations import damaged, mutated
@@ -33,7 +33,7 @@ from tests.faults.mutations import damaged, mutated
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(0)]  # an example has a limit of its own
 EXAMPLES = int(os.environ.get("FAULT_EXAMPLES", "40"))
 LIMIT_S = 60
-FILES = ("rows.jsonl", "rows.jsonl", "rows.jsonl", "counters.jsonl", "variants.json", "probe.jsonl")
+FILES = ("rows.jsonl", "rows.jsonl", "rows.jsonl", "counters.jsonl", "variants.json")
 COMMANDS = ("figures", "tables", "claims", "roofline", "selftest", "compare")
 
 
@@ -79,7 +79,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         traces=[trace("naive"), trace("online")],
         counters=[counters("naive", 4096, 4096, 5, 3)],
     )
-    write_records(folder / PROBES, [probe("cold", 8.0), probe("warm", 5.0)])
     declare(folder)
     return folder
 

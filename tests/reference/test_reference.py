@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from analysis import reference
+from docs import reference
 from tests.conftest import ROOT
 
 GENERATED = ROOT / reference.GENERATED
@@ -32,7 +32,7 @@ def test_another_machine_draws_the_same(tmp_path: Path) -> None:
     for name in ("analysis", "conf", "docs", "experiments", "kernels", "outputs"):
         (checkout / name).symlink_to(ROOT / name)
     done = subprocess.run(
-        [sys.executable, "-m", "analysis.reference", "compare/h200", "selftest/h200_limits"],
+        [sys.executable, "-m", "docs.reference", "compare/h200", "selftest/h200_limits"],
         cwd=checkout,
         env=os.environ | {"PYTHONPATH": str(checkout)} | WITHOUT_AVX2,
         umask=0o077,

@@ -21,8 +21,8 @@ from tests.analysis.records import count, h200, record_files, trace
 from tests.analysis.report.reading import Read, read, sound
 
 MARKUP = (
-    "</script><script>window.taken=1</script><img src='https://example.invalid/x' "
-    'onerror="window.taken=2">{{ 7 * 7 }}{% set x = 1 %}<!--'
+    "</script><script>window.taken=1</script>{{ 7 * 7 }}<img src='https://example.invalid/x' "
+    'onerror="window.taken=2">{% set x = 1 %}<!--'
 )
 
 

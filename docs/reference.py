@@ -133,7 +133,7 @@ def included(text: str, kept: Path = GENERATED) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Draws, and compares or writes; returns the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m analysis.reference", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m docs.reference", description=__doc__)
     parser.add_argument("--write", action="store_true", help="keep what is drawn")
     parser.add_argument("folders", nargs="*", metavar="FOLDER", help=f"of {', '.join(DRAWINGS)}")
     options = parser.parse_args(arguments)
