@@ -8,14 +8,20 @@ from contextlib import contextmanager
 from typing import Any
 from unittest.mock import patch
 
-Launch = tuple[int, Any]  # programs, and the compiled kernel
+# Programs, and the compiled kernel; None where Triton's interpreter ran them.
+Launch = tuple[int, Any]
 
 
-def fields_of(launches: Sequence[Launch]) -> dict[str, int | None]:
-    """The row's launch fields, of the launch with the most programs; empty for none."""
+def fields_of(launches: Sequence[Launch]) -> dict[str, Any]:
+    """The row's launch fields, of the launch with the most programs; empty for none.
+
+    Of interpreted programs the only one is ``backend``.
+    """
     if not launches:
         return {}
     programs, kernel = max(launches, key=lambda launch: launch[0])
+    if kernel is None:
+        return {"backend": "interpreter"}
     metadata = getattr(kernel, "metadata", None)
     return {
         "programs": programs,
@@ -37,11 +43,13 @@ def recorded() -> Iterator[list[Launch]]:
     launches: list[Launch] = []
     try:
         from triton.compiler import CompiledKernel
+        from triton.runtime.interpreter import InterpretedFunction
         from triton.runtime.jit import JITFunction
     except ImportError:
         yield launches
         return
     original, kept = JITFunction.run, CompiledKernel.__getitem__
+    interpreted = InterpretedFunction.run
 
     def run(self: Any, *arguments: Any, grid: Any, warmup: bool, **options: Any) -> Any:
         sizes: list[int] = []
@@ -55,10 +63,17 @@ def recorded() -> Iterator[list[Launch]]:
             launches.append((math.prod(sizes), kernel))
         return kernel
 
+    def interpret(self: Any, *arguments: Any, **options: Any) -> Any:
+        launches.append((0, None))
+        return interpreted(self, *arguments, **options)
+
     def by_grid(self: Any, grid: Any) -> Any:
         launches.append((math.prod(grid), self))
         return kept(self, grid)
 
-    wrapped = patch.object(JITFunction, "run", run)
-    with wrapped, patch.object(CompiledKernel, "__getitem__", by_grid):
+    with (
+        patch.object(JITFunction, "run", run),
+        patch.object(InterpretedFunction, "run", interpret),
+        patch.object(CompiledKernel, "__getitem__", by_grid),
+    ):
         yield launches

@@ -134,6 +134,7 @@ def _called(trial: Trial, stage: Stage) -> tuple[Tensors, dict[str, Any]]:
         if on_card:
             clock.synchronize()
     fields: dict[str, Any] = {"compile_s": clock.now_s() - began, **fields_of(launches)}
+    trial.backend = fields.get("backend", trial.backend)  # of a function from outside
     stage("sampling")
     if interpreted:
         return answer, fields
