@@ -26,18 +26,13 @@ class Flush:
 
     def __call__(self) -> None:
         """Reads the whole buffer; on CUDA it is only enqueued."""
-        if self._buffer.is_cuda and tl is not None:
-            touch(self._buffer)
-        torch.amax(self._buffer, dim=0, out=self._sink)
+        x = self._buffer
+        if x.is_cuda and tl is not None:
+            _touch[((x.numel() + BLOCK - 1) // BLOCK,)](x, x.numel(), BLOCK=BLOCK)
+        torch.amax(x, dim=0, out=self._sink)
 
 
-def touch(x: torch.Tensor) -> None:
-    """Loads all of ``x``, float32 numbers above zero, with the hint to keep its lines in L2."""
-    grid = ((x.numel() + BLOCK - 1) // BLOCK,)
-    _touch[grid](x, x.numel(), BLOCK=BLOCK)
-
-
-@jit
+@jit  # loads float32 numbers above zero, with the hint to keep their lines in L2
 def _touch(x: tl.tensor, elements: tl.tensor, BLOCK: tl.constexpr) -> None:
     at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     inside = at < elements

@@ -77,9 +77,6 @@ class Verdict:
     relative_error: float | None = None
 
 
-Prints = tuple[int, ...]  # a fingerprint of each of several tensors
-
-
 def check(
     answer: Tensors, given: Tensors, operation: Operation, backend: str, factor: float = 1
 ) -> Verdict:
@@ -211,7 +208,7 @@ def _largest(values: Sequence[float]) -> float | None:
     return max(values) if all(map(math.isfinite, values)) else None
 
 
-def fingerprints(tensors: Tensors) -> Prints:
+def fingerprints(tensors: Tensors) -> tuple[int, ...]:
     """The `fingerprint` of each."""
     return tuple(map(fingerprint, as_tuple(tensors)))
 

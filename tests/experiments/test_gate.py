@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import product
 
 import numpy as np
 import pytest
@@ -30,20 +31,15 @@ def answer(x: torch.Tensor) -> torch.Tensor:
     return SOFTMAX.reference(x).to(x.dtype)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("n", [1, 37, 3000])
+@pytest.mark.parametrize(
+    ("n", "dtype"),
+    # of the last an answer is a few subnormal steps: only the row's sum shows that it is wrong
+    [*product([1, 37, 3000], DTYPES), (1 << 22, torch.float16)],
+)
 def test_the_right_answer_passes_and_all_zeros_fail(n: int, dtype: torch.dtype) -> None:
-    x = random_input(3, n, dtype)
-    verdict = check(answer(x), x, SOFTMAX, "torch")
+    x = random_input(3 if n < 1 << 22 else 1, n, dtype)
+    verdict = check(answer(x), x, SOFTMAX, "eager")
     assert (verdict.reason, verdict.relative_error is None) == (None, False)
-    assert check(torch.zeros_like(x), x, SOFTMAX, "torch").reason is not None
-
-
-# at 2²² columns an answer is a few subnormal steps of float16: only the row's sum shows it
-def test_zeros_fail_where_an_answer_is_a_few_subnormal_steps_and_only_the_rows_sum_shows_it() -> (
-    None
-):
-    x = random_input(1, 1 << 22, torch.float16)
     assert check(torch.zeros_like(x), x, SOFTMAX, "eager").reason is not None
 
 

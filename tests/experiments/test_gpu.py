@@ -75,25 +75,6 @@ def test_rows_tell_the_launch_and_the_state_of_the_machine(bench: Bench) -> None
     assert isinstance(row["throttled"], list)
 
 
-def test_graph_and_events_agree_where_launch_cost_is_small(bench: Bench) -> None:
-    # not `copy`: in a graph it becomes a memory-copy node, which is another program
-    target = "kernels.copy.copy_triton.CopyTriton"
-    by_events, by_graph = (
-        measured(bench, target, 8192, 16384, timer=timer)["time_us"]
-        for timer in ("events", "graph")
-    )
-    assert by_events == pytest.approx(by_graph, rel=0.05)
-
-
-def test_a_cold_graph_of_a_tiny_point_says_that_it_cannot(bench: Bench) -> None:
-    tiny = bench, "kernels.copy.copy.Copy", 1, 64
-    row = measured(*tiny, timer="graph")
-    assert row["status"] == "unsupported"
-    assert "timing.cache=warm" in row["reason"]
-    warm = measured(*tiny, timer="graph", cache="warm")
-    assert (warm["status"], warm["time_us"] < 10) == ("ok", True)
-
-
 def test_a_lost_cuda_context_costs_its_own_point_alone(sweep: Command) -> None:
     done = sweep("kernel=illegal,good,exhaust", *shape(64, [128, 256, 512]), "dtype=float32",
                  "gpu=auto")  # fmt: skip

@@ -106,10 +106,10 @@ class Subject:
 
     def asked(self) -> Inputs:
         """The inputs as they were before the call, for the gate."""
-        if self.overwritten is None or self.original is None:
-            return self.inputs
-        before, after = self.inputs[: self.overwritten], self.inputs[self.overwritten + 1 :]
-        return *before, self.original, *after
+        inputs = [*self.inputs]
+        if self.overwritten is not None and self.original is not None:
+            inputs[self.overwritten] = self.original
+        return tuple(inputs)
 
 
 def copied(answer: Tensors) -> Inputs:
