@@ -15,11 +15,12 @@ from experiments.worker.inputs import Values
 from experiments.worker.place import Place
 from experiments.worker.trial import Bench
 from kernels.copy.operation import COPY
-from kernels.cross_entropy.operation import CrossEntropyGrad
+from kernels.cross_entropy.operation import CROSS_ENTROPY_GRAD, LOGPROB_ENTROPY
 from kernels.device import Device
+from kernels.kernel import Array, Operation
 from kernels.softmax.operation import SOFTMAX
+from kernels.traffic import M
 
-LOSS_AND_GRADIENT = CrossEntropyGrad()
 DTYPES = [torch.float32, torch.float16, torch.bfloat16, torch.float64]
 
 
@@ -65,14 +66,14 @@ def test_a_biased_row_fails_though_each_element_is_within_a_spacing() -> None:
 
 
 def test_an_element_that_is_most_of_its_row_may_be_tipped_over_by_rounding() -> None:
-    given = LOSS_AND_GRADIENT.make_inputs((3, 1001), torch.bfloat16, "cpu", 0)
-    loss, exact = LOSS_AND_GRADIENT.reference(*given)
+    given = CROSS_ENTROPY_GRAD.make_inputs((3, 1001), torch.bfloat16, "cpu", 0)
+    loss, exact = CROSS_ENTROPY_GRAD.reference(*given)
     gradient, row, target = exact.bfloat16(), 1, int(given[1][1])
     gradient[row, target] = torch.nextafter(gradient[row, target], torch.tensor(0.0).bfloat16())
-    assert check((loss.float(), gradient), given, LOSS_AND_GRADIENT, "triton").reason is None
+    assert check((loss.float(), gradient), given, CROSS_ENTROPY_GRAD, "triton").reason is None
     above = torch.nextafter(gradient[row], torch.ones(1001).bfloat16())
     gradient[row] = above.where(gradient[row] < exact[row], gradient[row])  # never rounded down
-    verdict = check((loss.float(), gradient), given, LOSS_AND_GRADIENT, "triton")
+    verdict = check((loss.float(), gradient), given, CROSS_ENTROPY_GRAD, "triton")
     assert "1 of 3 row sums are off" in str(verdict.reason)
 
 
@@ -126,3 +127,32 @@ def test_only_the_very_answer_that_passed_passes_without_being_computed_again() 
     wrong[3, 99] *= 1.05
     for _ in range(2):  # a failure is not kept
         assert "1 of 400 elements" in str(judged(wrong).reason)
+
+
+def test_every_output_is_compared_in_its_own_dtype(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gate, "CHUNK_ELEMENTS", 700)  # two rows at a time
+    given = LOGPROB_ENTROPY.make_inputs((5, 300), torch.bfloat16, "cpu", 0)
+    logprob, entropy = (y.float() for y in LOGPROB_ENTROPY.reference(*given))
+    verdict = check((logprob, entropy), given, LOGPROB_ENTROPY, "torch")
+    assert (verdict.reason, verdict.relative_error < 1e-5) == (None, True)  # type: ignore[operator]
+    for answer, said in (
+        ((logprob, entropy * 1.001), "entropy: 5 of 5 elements differ"),
+        ((logprob * torch.tensor([1, 1, 1, 1, torch.nan]), entropy), "logprob: 1 of 5 elements"),
+        ((logprob.double(), entropy), "returned (5,) torch.float64, (5,) torch.float32 for (5,)"),
+        (logprob, "returned (5,) torch.float32 for (5,) torch.float32, (5,) torch.float32"),
+    ):
+        assert said in str(check(answer, given, LOGPROB_ENTROPY, "torch").reason)
+
+
+def test_whole_numbers_are_right_or_wrong() -> None:
+    class Best(Operation):
+        name = "best"
+        outputs = (Array("y", (M,), torch.int64),)
+
+        def reference(self, x: torch.Tensor) -> torch.Tensor:
+            return x.argmax(1)
+
+    x = torch.randn((5, 300))
+    assert check(x.argmax(1), x, Best(), "torch").reason is None
+    off = x.argmax(1) + torch.tensor([0, 0, 0, 0, 1])
+    assert "1 of 5 elements" in str(check(off, x, Best(), "torch").reason)

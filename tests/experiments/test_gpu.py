@@ -46,7 +46,7 @@ def measured(bench: Bench, target: str, rows: int, cols: int, **timing: Any) -> 
         ("kernels.softmax.compiled.Compiled", "ok"),
         ("kernels.softmax.fused.Fused", "ok"),
         ("kernels.cross_entropy.online.CeOnline", "ok"),
-        ("tests.doubles.operations.TorchLoss", "ok"),
+        ("tests.doubles.operations.TwoOutputs", "ok"),
         ("tests.doubles.operations.GrowInPlace", "ok"),
         ("tests.doubles.kernels.Wrong", "incorrect"),
         ("tests.doubles.kernels.Exhaust", "out_of_memory"),
