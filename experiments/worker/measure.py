@@ -103,7 +103,7 @@ def _measure(point: dict[str, Any], bench: Bench, stage: Stage, ask: Ask | None)
     trial = Trial(kernel, backend(kernel, device), values, bench, protocol.cache == "cold", ask)
     subject = trial.subject
     answer, fields = _called(trial, stage)
-    verdict = trial.judge([Timed(subject.asked(), answer)])
+    verdict = trial.judge([Timed(subject.made, answer)])
     if verdict.reason is not None:
         return fields | _judged(verdict)
     if subject.overwritten is not None:
@@ -260,14 +260,8 @@ def profile(point: dict[str, Any], bench: Bench) -> dict[str, Any]:
     """Calls a point's kernel twice, the second time with L2 flushed and inside an NVTX range.
 
     A profiler that waits for ``cudaProfilerStart`` is on inside. Nothing launched before is still
-    running when the range begins, nor anything of it when it ends. Errors become a status.
-
-    Args:
-        point: ``kernel`` (configuration), ``rows``, ``cols``, ``dtype``, ``seed``, ``range``.
-        bench: The worker's own equipment.
-
-    Returns:
-        ``status`` and ``reason`` as a row's, and ``sticky`` where the CUDA context is lost.
+    running when the range begins, nor anything of it when it ends. The point has a ``range``, its
+    name, in place of `measure`'s timing; ``status``, ``reason`` and ``sticky`` are returned.
     """
 
     def two_calls() -> dict[str, Any]:

@@ -97,13 +97,11 @@ class Trial:
         if device.kind == "cpu":
             require(moved)
         inputs = make(0)
-        names = [array.name for array in operation.inputs]
-        over = None if kernel.overwrites is None else names.index(kernel.overwrites)
-        original = None if over is None else inputs[over].clone()
-        flush = bench.flush if cold else None
-        cache_bytes = device.l2_bytes or 0
-        self.subject = Subject(kernel, inputs, make, flush, cache_bytes, moved, over, original)
-        self.changing = Changing(operation, self.subject.asked(), values)
+        pairs = zip(operation.inputs, inputs, strict=True)
+        made = tuple(x.clone() if a.name == kernel.overwrites else x for a, x in pairs)
+        flush, cache_bytes = bench.flush if cold else None, device.l2_bytes or 0
+        self.subject = Subject(kernel, inputs, make, flush, cache_bytes, moved, made)
+        self.changing = Changing(operation, made, values)
         self.first: list[torch.Tensor] = []
 
     def judge(self, answers: Sequence[Timed]) -> Verdict:
@@ -164,12 +162,12 @@ class Trial:
         for start in range(0, max(len(kinds), 1), len(changing.rows)) if changing.rows else ():
             some = tuple(islice(cycle(kinds), start, start + len(changing.rows)))
             changing.hold_others(some or None)
-            changing.hold(range(len(changing.rows)))
+            changing.hold_all()
             subject.restore()
             again = as_tuple(subject.call(*subject.inputs))
             if subject.overwritten is None and memory(again) & memory(as_tuple(answer)):
                 return Verdict("returned the memory of its earlier answer, which is still in use")
-            verdict = self.judge([Timed(subject.asked(), again, changing.held)])
+            verdict = self.judge([Timed(subject.made, again, changing.held)])
             if verdict.reason is not None:
                 return Verdict(f"of inputs that are not normal {verdict.reason}")
         changing.hold_others()
