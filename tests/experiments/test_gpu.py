@@ -9,11 +9,10 @@ from typing import Any
 import pytest
 import torch
 
-from experiments.worker.flush import Flush
 from experiments.worker.measure import measure
 from experiments.worker.place import take_place
 from experiments.worker.timers import CannotTime, Protocol, Subject, events
-from experiments.worker.trial import Bench
+from experiments.worker.trial import Bench, Flush
 from kernels.language import jit, tl
 from tests.conftest import ROOT, Command, once_each, shape
 

@@ -16,12 +16,11 @@ from experiments.data.rows import TIMERS
 from experiments.sweep.guards import suspicions
 from experiments.worker import clock as worker_clock
 from experiments.worker import timers
-from experiments.worker.flush import Flush
 from experiments.worker.measure import measure, slices
 from experiments.worker.place import take_place
 from experiments.worker.timers import Call, CannotTime, Protocol, Sampling, Subject, host
 from experiments.worker.timers.graph import cold_buffers
-from experiments.worker.trial import Bench
+from experiments.worker.trial import Bench, Flush
 from tests.doubles.cuda import Card
 from tests.experiments.test_data import row
 

@@ -19,7 +19,7 @@ from experiments.child import one_line
 from experiments.sweep import client
 from experiments.sweep.client import Worker, WorkerDied, WorkerError
 from experiments.worker.describe import _unpacked, source_hash
-from experiments.worker.launches import fields_of, recorded
+from experiments.worker.measure import fields_of, recorded
 from experiments.worker.place import commit
 
 TIMING = {
