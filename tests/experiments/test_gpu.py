@@ -9,19 +9,14 @@ from typing import Any
 import pytest
 import torch
 
-from experiments.worker.measure import measure
 from experiments.worker.place import take_place
 from experiments.worker.timers import CannotTime, Protocol, Subject, events
 from experiments.worker.trial import Bench, Flush
 from kernels.language import jit, tl
 from tests.conftest import ROOT, Command, once_each, shape
+from tests.experiments import test_timers
 
 pytestmark = pytest.mark.gpu
-
-TIMING = {
-    "timer": "events", "cache": "cold", "warmup": 3, "min_samples": 20, "max_samples": 100,
-    "precision": 0.01, "sampling_limit_s": 60.0, "compile_limit_s": 60.0,
-}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -29,13 +24,9 @@ def bench() -> Bench:
     return Bench(take_place("cuda"))
 
 
-def point(target: str, rows: int, cols: int, **timing: Any) -> dict[str, Any]:
-    place = {"rows": rows, "cols": cols, "dtype": "float32", "seed": 0}
-    return {"kernel": {"_target_": target}, "timing": TIMING | timing, **place}
-
-
-def measured(bench: Bench, target: str, rows: int, cols: int, **timing: Any) -> dict[str, Any]:
-    return measure(point(target, rows, cols, **timing), bench, lambda stage: None)
+def measured(bench: Bench, target: str, rows: int, cols: int, **how: Any) -> dict[str, Any]:
+    how = {"timer": "events", "cache": "cold"} | how
+    return test_timers.measured(target=target, rows=rows, cols=cols, bench=bench, **how)
 
 
 @pytest.mark.parametrize("timer", ["events", "graph", "chain", "host"])
@@ -57,8 +48,7 @@ def test_any_operation_is_timed_on_a_card_and_gives_all_memory_back(
     measured(bench, "tests.doubles.kernels.Good", 64, 64)
     before = torch.cuda.memory_allocated()
     compared = status == "ok" and "softmax" not in target
-    asked = point(target, 4096, 2048, timer=timer) | {"determinism": compared}
-    outcome = measure(asked, bench, lambda stage: None)
+    outcome = measured(bench, target, 4096, 2048, timer=timer, determinism=compared)
     assert torch.cuda.memory_allocated() == before
     refused = target.endswith("GrowInPlace") and timer == "graph"
     assert outcome["status"] == ("unsupported" if refused else status), outcome["reason"]
@@ -190,9 +180,8 @@ def test_a_cheat_on_a_card_has_no_time(
 ) -> None:
     monkeypatch.setattr(torch.cuda.Event, "elapsed_time", torch.cuda.Event.elapsed_time)
     file = str(ROOT / "tests" / "doubles" / "cheats.py")
-    asked = point("experiments.worker.outside.Function", 8192, 32000)
-    asked["kernel"] |= {"file": file, "function": function, "operation": "softmax"}
-    outcome = measure(asked, bench, lambda stage: None)
+    how = {"file": file, "function": function, "operation": "softmax"}
+    outcome = measured(bench, "experiments.worker.outside.Function", 8192, 32000, **how)
     assert outcome["status"] in status.split("|"), outcome.get("reason")
 
 

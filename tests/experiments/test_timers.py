@@ -141,11 +141,13 @@ def measured(
     rows: int = 4,
     cols: int = 8,
     determinism: bool = False,
+    bench: Bench | None = None,
     **tunables: Any,
 ) -> dict[str, Any]:
-    """The outcome of a small point, as a worker of this process measures it."""
-    place = take_place("cpu")
-    bench = Bench(replace(place, device=replace(place.device, l2_bytes=4096)))
+    """The outcome of a point, as a worker of this process measures it; without a bench on a CPU."""
+    if bench is None:
+        place = take_place("cpu")
+        bench = Bench(replace(place, device=replace(place.device, l2_bytes=4096)))
     timing = vars(protocol(sampling_limit_s=30.0)) | {"timer": timer, "cache": cache}
     point = {
         "kernel": {"_target_": target} | tunables, "rows": rows, "cols": cols, "dtype": "float32",
