@@ -105,7 +105,7 @@ def describe(job: dict[str, Any], device: Device) -> dict[str, Any]:
             }
             point = {"rows": shape[0], "cols": shape[1], "dtype": name, "impossible": None}
             for key, number in numbers.items():
-                if not 0 <= (number or 0) <= EXACT:  # no row can hold it
+                if not (point["impossible"] or 0 <= (number or 0) <= EXACT):  # no row can hold it
                     what = "below zero" if (number or 0) < 0 else "beyond 2^53"
                     point["impossible"] = f"{key} is declared as a number {what}"
             if point["impossible"]:
@@ -146,8 +146,7 @@ def inspect(kernel: dict[str, Any]) -> dict[str, Any]:
     module = outside.load(path)
     found = getattr(module, name, None)
     if isinstance(found, type) and issubclass(found, Operation):
-        kinds = {key: one for key, one in outside.own(module).items() if isinstance(one, type)}
-        operations = {key: getattr(one, "operation", None) for key, one in kinds.items()}
+        operations = {k: getattr(one, "operation", None) for k, one in outside.own(module).items()}
         functions = [key for key, one in operations.items() if isinstance(one, found)]
         if not functions:
             raise BadJob(f"{path.name}: no Kernel class has the operation {name}")

@@ -16,7 +16,7 @@ from experiments.data.rows import TIMERS
 from experiments.sweep.guards import suspicions
 from experiments.worker import clock as worker_clock
 from experiments.worker import timers
-from experiments.worker.measure import measure, slices
+from experiments.worker.measure import measure
 from experiments.worker.place import take_place
 from experiments.worker.timers import Call, CannotTime, Protocol, Sampling, Subject, host
 from experiments.worker.timers.graph import cold_buffers
@@ -261,28 +261,22 @@ def test_an_answer_in_place_is_declared_and_timed_on_inputs_that_are_put_back(
 
 
 @pytest.mark.parametrize(
-    ("target", "tunables", "found"),
+    ("target", "how", "found"),
     [
         ("tests.doubles.kernels.Moody", {"at": "calls"}, (False, False)),
         ("tests.doubles.kernels.Moody", {"at": "rows"}, (True, False)),
         ("tests.doubles.kernels.Moody", {"at": "never"}, (True, True)),
+        ("tests.doubles.kernels.Good", {"rows": 1}, (True, None)),  # there are no fewer rows
+        ("tests.doubles.kernels.Good", {"rows": 2}, (True, True)),
         ("tests.doubles.operations.GrowInPlace", {}, (True, True)),
         ("kernels.softmax.online.Online", {}, (True, True)),  # interpreted
     ],
     ids=str,
 )
 def test_the_same_bits_at_each_call_and_in_any_m_are_facts_of_a_row(
-    target: str, tunables: dict[str, Any], found: tuple[bool, bool]
+    target: str, how: dict[str, Any], found: tuple[bool, bool | None]
 ) -> None:
-    outcome = measured("host", target=target, rows=9, determinism=True, **tunables)
+    outcome = measured("host", target=target, determinism=True, **{"rows": 9} | how)
     assert outcome["status"] == "ok", outcome["reason"]
     assert (outcome["deterministic"], outcome["batch_invariant"]) == found
-    assert "deterministic" not in measured("host", target=target, **tunables)
-
-
-def test_one_row_alone_has_no_fewer_and_many_are_cut_where_kernels_cut_otherwise() -> None:
-    outcome = measured("host", rows=1, determinism=True)
-    assert (outcome["deterministic"], outcome["batch_invariant"]) == (True, None)
-    assert slices(4096) == [range(1), range(4088, 4096), range(1024, 3072)]
-    for rows in range(20):
-        assert all(0 <= s.start < s.stop <= rows and len(s) < rows for s in slices(rows))
+    assert "deterministic" not in measured("host", target=target, **how)
