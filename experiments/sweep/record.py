@@ -229,7 +229,8 @@ def row_of(
         "environment": handshake["environment"] | provenance,
         "model_formula": point.variant["formula"],
         **{name: getattr(point, name) for name in ("key", "card", "round", "device", "gpu")},
-        **{name: point.variant[name] for name in ("operation", "roof", "params", "backend")},
+        **{name: point.variant[name] for name in ("operation", "roof", "params")},
+        "backend": outcome.get("backend", point.variant["backend"]),
         **{name: point.declared[name] for name in DECLARED},
     }
     try:

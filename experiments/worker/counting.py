@@ -17,6 +17,7 @@ from unittest.mock import patch
 import numpy as np
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from experiments.child import one_line
 from experiments.worker.describe import build_kernel, source_hash
@@ -34,6 +35,7 @@ NOMINAL = "nominal: one operation of the library, taken to read and write once"
 # argument picks, or nothing but a shape.
 PICKING = {"gather": "index", "nll_loss_forward": "target"}
 SHAPED = ("nll_loss_backward",)
+NOTHING = dict.fromkeys(("loads", "stores", "load_bytes", "store_bytes"), 0)
 OVERWRITERS = ("copy_", "fill_", "zero_", "normal_", "uniform_", "random_", "exponential_")
 # All forms of access, block pointers and descriptors too, end in these methods of the interpreter's
 # builder. For each: its requests, and which of its arguments are the pointers and the mask.
@@ -103,17 +105,17 @@ def difference(kernel: Kernel, sizes: Mapping[str, int], tensors: Sequence[Any])
     if triton and traffic.further:  # it may keep more beside the arrays, as float32
         in_bytes |= {t["name"] for t in tensors} - {a.name for a in arrays}
     parts = []
-    for verb, kind, model, further in (
-        ("reads", "load", traffic.reads, traffic.read_bytes),
-        ("writes", "store", traffic.writes, traffic.write_bytes),
+    for verb, kind, unit, model in (
+        ("reads", "load_bytes", "bytes", traffic.read_bytes),
+        ("reads", "loads", "elements", traffic.reads),
+        ("writes", "store_bytes", "bytes", traffic.write_bytes),
+        ("writes", "stores", "elements", traffic.writes),
     ):
-        size = sum(t[f"{kind}_bytes"] for t in tensors if t["name"] in in_bytes)
-        elements = sum(t[f"{kind}s"] for t in tensors if t["name"] not in in_bytes)
-        for counted, unit, declared in ((size, "bytes", further), (elements, "elements", model)):
-            modelled = evaluate(declared, sizes)
-            if counted != modelled:
-                says = f"where the model says {formula(declared)}, {modelled}"
-                parts.append(f"{verb} {counted} {unit} {says}")
+        mine = (t for t in tensors if (t["name"] in in_bytes) is (unit == "bytes"))
+        counted, modelled = sum(t[kind] for t in mine), evaluate(model, sizes)
+        if counted != modelled:
+            says = f"where the model says {formula(model)}, {modelled}"
+            parts.append(f"{verb} {counted} {unit} {says}")
     return "; ".join(parts) or None
 
 
@@ -125,12 +127,11 @@ def requested(kernel: Kernel, *inputs: torch.Tensor) -> list[dict[str, Any]]:
         ``stores``, and ``load_bytes`` and ``store_bytes``, as a count record has them.
     """
     call, operation = kernel.prepare(*inputs), kernel.operation
-    given = {array.name: x for array, x in zip(operation.inputs, inputs, strict=True)}
-    recorder = Recorder(given)
+    recorder = Recorder({a.name: x for a, x in zip(operation.inputs, inputs, strict=True)})
     with recorder.recording():
         answer = call(*inputs)
     for array, y in zip(operation.outputs, as_tuple(answer), strict=True):
-        recorder.rename(y, array.name, but=given)
+        recorder.rename(y, array.name)
     return recorder.totals()
 
 
@@ -149,6 +150,7 @@ class Recorder(TorchDispatchMode):
         # Tensors by the address of their memory; held, so that no other is given the address
         self._tensors: dict[int, torch.Tensor] = {}
         self._found: dict[int, dict[str, Any]] = {}
+        self._inputs = {*inputs}
         for name, x in inputs.items():
             self.meet(name, x)
 
@@ -158,13 +160,13 @@ class Recorder(TorchDispatchMode):
         if place in self._tensors:
             return False
         self._tensors[place] = tensor
-        self._found[place] = _nothing(name, str(tensor.dtype).removeprefix("torch."))
+        self._found[place] = {"name": name, "dtype": str(tensor.dtype)[6:], **NOTHING}
         return True
 
-    def rename(self, tensor: torch.Tensor, name: str, but: Mapping[str, Any]) -> None:
-        """Gives the memory of a tensor another name, unless it has one of ``but``."""
+    def rename(self, tensor: torch.Tensor, name: str) -> None:
+        """Gives the memory of a tensor another name, unless it is an input's."""
         one = self._found.get(tensor.untyped_storage().data_ptr())
-        if one is not None and one["name"] not in but:
+        if one is not None and one["name"] not in self._inputs:
             one["name"] = name
 
     def totals(self) -> list[dict[str, Any]]:
@@ -184,11 +186,8 @@ class Recorder(TorchDispatchMode):
                 run = function.run
 
                 def launch(function: Any, *arguments: Any, **options: Any) -> Any:
-                    self._interpreting = True
-                    try:
+                    with patch.object(self, "_interpreting", True):
                         return run(function, *arguments, **options)
-                    finally:
-                        self._interpreting = False
 
                 active.enter_context(patch.object(function, "run", launch))
             active.enter_context(self)
@@ -201,18 +200,21 @@ class Recorder(TorchDispatchMode):
 
         def access(builder: Any, *arguments: Any, **options: Any) -> Any:
             pointers = arguments[pointers_at]
-            mask = None if mask_at is None else arguments[mask_at]
-            lanes = np.broadcast_to(True if mask is None else mask.data, np.shape(pointers.data))
-            addresses = np.asarray(pointers.data).astype(np.int64)[lanes.astype(bool)].ravel()
+            mask = (
+                True if mask_at is None or arguments[mask_at] is None else arguments[mask_at].data
+            )
+            lanes = np.broadcast_to(mask, np.shape(pointers.data)).astype(bool)
+            addresses = np.asarray(pointers.data).astype(np.int64)[lanes]
             width = max(1, pointers.get_element_ty().primitive_bitwidth // 8)
             for place, tensor in self._tensors.items():
                 end = place + tensor.untyped_storage().nbytes()
                 inside = (addresses >= place) & (addresses < end)
-                _add(self._found[place], kinds, int(inside.sum()) * width, tensor.itemsize)
+                self._add(place, kinds, int(inside.sum()) * width, tensor.itemsize)
                 addresses = addresses[~inside]
             if addresses.size:  # memory that no tensor of the call owns
-                other = self._found.setdefault(-width, _nothing("other", f"{width} bytes"))
-                _add(other, kinds, addresses.size * width, width)
+                other = {"name": "other", "dtype": f"{width} bytes", **NOTHING}
+                self._found.setdefault(-width, other)
+                self._add(-width, kinds, addresses.size * width, width)
             return original(builder, *arguments, **options)
 
         return access
@@ -221,12 +223,12 @@ class Recorder(TorchDispatchMode):
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         """Executes an operation and notes what it moved."""
-        given = kwargs or {}
         if self._interpreting:
-            return func(*args, **given)
+            return func(*args, **(kwargs or {}))
         name, schema = func._schema.name.partition("::")[2], func._schema
-        loads, stores = self._asked(name, schema, args, given)
-        result = func(*args, **given)
+        given = dict(zip((a.name for a in schema.arguments), args, strict=False)) | (kwargs or {})
+        loads, stores = self._asked(name, schema, given)
+        result = func(*args, **(kwargs or {}))
         for index, one in enumerate(result if isinstance(result, tuple | list) else (result,)):
             part = schema.returns[min(index, len(schema.returns) - 1)].name
             for tensor in _tensors(one):
@@ -235,20 +237,22 @@ class Recorder(TorchDispatchMode):
         if stores or not _tensors(result):
             # else a view, or memory that nothing has been written to yet
             for kind, tensors in (("load", loads), ("store", stores)):
-                for tensor in tensors:
-                    self._whole(kind, tensor)
+                for x in tensors:  # a broadcast element is touched once
+                    sizes = [n for n, stride in zip(x.shape, x.stride(), strict=True) if stride]
+                    size = prod(sizes) * x.itemsize if x.numel() else 0
+                    self._add(x.untyped_storage().data_ptr(), (kind,), size, x.itemsize)
         return result
 
     def _asked(
-        self, name: str, schema: Any, args: Sequence[Any], kwargs: dict[str, Any]
+        self, name: str, schema: Any, given: Mapping[str, Any]
     ) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
         """Of the tensors that an operation is given those that it reads, and those it writes."""
-        given = dict(zip((a.name for a in schema.arguments), args, strict=False)) | kwargs
         loads: list[torch.Tensor] = []
         stores: list[torch.Tensor] = []
+        model = name.startswith("new_") or name.endswith("_like")  # for shape and dtype alone
         for argument in schema.arguments:
             written = argument.alias_info is not None and argument.alias_info.is_write
-            unread = written and (argument.is_out or name in OVERWRITERS)
+            unread = model or (written and (argument.is_out or name in OVERWRITERS))
             unread |= argument.name == "self" and name in SHAPED
             for tensor in _tensors(given.get(argument.name)):
                 self.meet(argument.name, tensor)  # unless it was, it was made before the call
@@ -256,30 +260,13 @@ class Recorder(TorchDispatchMode):
                 if argument.name == "self" and name in PICKING:
                     tensor = tensor[:, : given[PICKING[name]][:1].numel()]
                 loads += [] if unread else [tensor]
-        if name.startswith("new_") or name.endswith("_like"):
-            loads = []  # of a model for shape and dtype nothing is read
         return loads, stores
 
-    def _whole(self, kind: str, tensor: torch.Tensor) -> None:
-        """Every element is read or written once, a broadcast one however often it is repeated."""
-        sizes = [n for n, stride in zip(tensor.shape, tensor.stride(), strict=True) if stride]
-        elements = prod(sizes) if tensor.numel() else 0
-        found = self._found[tensor.untyped_storage().data_ptr()]
-        _add(found, (kind,), elements * tensor.itemsize, tensor.itemsize)
-
-
-def _nothing(name: str, dtype: str) -> dict[str, Any]:
-    fields = ("loads", "stores", "load_bytes", "store_bytes")
-    return {"name": name, "dtype": dtype, **dict.fromkeys(fields, 0)}
-
-
-def _add(one: dict[str, Any], kinds: Sequence[str], size: int, width: int) -> None:
-    for kind in kinds:
-        one[f"{kind}_bytes"] += size
-        one[f"{kind}s"] += size // width
+    def _add(self, place: int, kinds: Sequence[str], size: int, width: int) -> None:
+        for kind in kinds:
+            self._found[place][f"{kind}_bytes"] += size
+            self._found[place][f"{kind}s"] += size // width
 
 
 def _tensors(value: Any) -> list[torch.Tensor]:
-    if isinstance(value, tuple | list):
-        return [tensor for one in value for tensor in _tensors(one)]
-    return [value] if isinstance(value, torch.Tensor) else []
+    return [one for one in tree_leaves(value) if isinstance(one, torch.Tensor)]

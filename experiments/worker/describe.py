@@ -9,8 +9,9 @@ import importlib
 import importlib.util
 import sys
 import sysconfig
+from collections.abc import Mapping
 from functools import cache
-from importlib.machinery import ModuleSpec, PathFinder
+from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from typing import Any
 
@@ -30,18 +31,36 @@ from kernels.traffic import evaluate, formula
 
 PACKAGE = "kernels"  # whose code decides what a variant does
 LIBRARIES = ("torch", "triton")  # whose versions are in the key, wherever they lie
+MODULES = ("/__init__.py", *EXTENSION_SUFFIXES, ".py")  # ends of modules' paths, as Python looks
 STANDARD, SITES = sysconfig.get_path("stdlib"), {"site-packages", "dist-packages"}
 
 
-def build_kernel(config: dict[str, Any]) -> Kernel:
-    """The kernel a configuration names: ``_target_`` and its tunables.
+def build_kernel(config: Mapping[str, Any]) -> Kernel:
+    """The kernel of a configuration, by its ``_target_`` and tunables, or by its ``file``.
 
     Raises:
-        BadJob: the target is not a kernel, or a tunable is unknown or out of range.
+        BadJob: that is not a kernel, or a tunable is unknown or out of range.
     """
-    if "file" in config:
-        return outside.build(config)
     target = str(config.get("_target_"))
+    if "file" in config:
+        kind, tunables = outside.found(config)
+    else:
+        kind, tunables = _class(target), {k: v for k, v in config.items() if k != "_target_"}
+    if not (isinstance(kind, type) and issubclass(kind, Kernel) and dataclasses.is_dataclass(kind)):
+        name = config.get("function", f"_target_ {target}")
+        raise BadJob(f"{name} is not a Kernel: it must be a dataclass derived from it")
+    known = [field.name for field in dataclasses.fields(kind)]
+    if unknown := [key for key in tunables if key not in known]:
+        has = ", ".join(known) or "none"
+        raise BadJob(f"{kind.__name__} has no tunable {unknown[0]!r}; it has {has}")
+    try:
+        return kind(**tunables)
+    except (TypeError, ValueError) as error:
+        raise BadJob(f"{kind.__name__}: {error}") from error
+
+
+def _class(target: str) -> Any:
+    """The class of this project that a target names."""
     module, _, name = target.rpartition(".")
     top = module.partition(".")[0]
     # found out without importing anything: no other module of this machine is to run
@@ -51,19 +70,9 @@ def build_kernel(config: dict[str, Any]) -> Kernel:
             "kernels.copy.copy.Copy"
         )
     try:
-        kind = getattr(importlib.import_module(module), name)
+        return getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError) as error:
         raise BadJob(f"_target_ {target} cannot be imported: {error}") from error
-    if not (isinstance(kind, type) and issubclass(kind, Kernel) and dataclasses.is_dataclass(kind)):
-        raise BadJob(f"_target_ {target} is not a Kernel: it must be a dataclass derived from it")
-    tunables = {key: value for key, value in config.items() if key != "_target_"}
-    known = [f.name for f in dataclasses.fields(kind)]
-    if unknown := [key for key in tunables if key not in known]:
-        raise BadJob(f"{name} has no tunable {unknown[0]!r}; it has {', '.join(known) or 'none'}")
-    try:
-        return kind(**tunables)
-    except (TypeError, ValueError) as error:
-        raise BadJob(f"{name}: {error}") from error
 
 
 def describe(job: dict[str, Any], device: Device) -> dict[str, Any]:
@@ -94,15 +103,15 @@ def describe(job: dict[str, Any], device: Device) -> dict[str, Any]:
                 "compulsory_bytes": operation.compulsory.bytes(sizes, dtype.itemsize),
                 **{k: None if one is None else evaluate(one, sizes) for k, one in work.items()},
             }
-            complaints = [
-                f"{key} is declared as a number {'below zero' if number < 0 else 'beyond 2^53'}"
-                for key, number in numbers.items()
-                if number is not None and not 0 <= number <= EXACT
-            ]
-            impossible = next(iter(complaints), None)  # no row can hold it
-            point = {"rows": shape[0], "cols": shape[1], "dtype": name, "impossible": impossible}
-            point["unsupported"] = kernel.unsupported(tuple(shape), dtype, device)
-            points.append(point | (dict.fromkeys(numbers) if impossible else numbers))
+            point = {"rows": shape[0], "cols": shape[1], "dtype": name, "impossible": None}
+            for key, number in numbers.items():
+                if not (point["impossible"] or 0 <= (number or 0) <= EXACT):  # no row can hold it
+                    what = "below zero" if (number or 0) < 0 else "beyond 2^53"
+                    point["impossible"] = f"{key} is declared as a number {what}"
+            if point["impossible"]:
+                numbers = dict.fromkeys(numbers)
+            unsupported = kernel.unsupported(tuple(shape), dtype, device)
+            points.append(point | numbers | {"unsupported": unsupported})
     module = type(kernel).__module__
     return {
         "target": job["kernel"]["_target_"],
@@ -137,8 +146,7 @@ def inspect(kernel: dict[str, Any]) -> dict[str, Any]:
     module = outside.load(path)
     found = getattr(module, name, None)
     if isinstance(found, type) and issubclass(found, Operation):
-        kinds = {key: one for key, one in outside.own(module).items() if isinstance(one, type)}
-        operations = {key: getattr(one, "operation", None) for key, one in kinds.items()}
+        operations = {k: getattr(one, "operation", None) for k, one in outside.own(module).items()}
         functions = [key for key, one in operations.items() if isinstance(one, found)]
         if not functions:
             raise BadJob(f"{path.name}: no Kernel class has the operation {name}")
@@ -166,49 +174,38 @@ def source_hash(module: str) -> str:
 
     It is part of a row's key, so that edited code never reuses a stale row. Nothing is imported.
     """
-    found: dict[str, bytes] = {}
-    seen: set[str] = set()
+    found: dict[str, bytes | None] = {}
     waiting = [module]
     while waiting:
         name = waiting.pop()
-        if not name or name in seen:
+        if not name or name in found:
             continue
-        seen.add(name)
-        above = name.rpartition(".")[0]
+        path, above = _file(name), name.rpartition(".")[0]
+        found[name] = source = None if path is None else path.read_bytes()
         if name.partition(".")[0] != PACKAGE:  # its folders count where they are named themselves
             waiting.append(above)
-        spec = _spec(name)
-        if spec is None or not spec.origin or not spec.has_location:
-            continue
-        found[name] = source = Path(spec.origin).read_bytes()
-        if spec.origin.endswith(".py"):
-            is_package = spec.submodule_search_locations is not None
-            waiting += _imports(name if is_package else above, source)
+        if path is not None and source is not None and path.suffix == ".py":
+            waiting += _imports(name if path.stem == "__init__" else above, source)
     digest = hashlib.sha256()
     for name, source in sorted(found.items()):
-        digest.update(name.encode() + b"\0" + source + b"\0")
+        if source is not None:
+            digest.update(name.encode() + b"\0" + source + b"\0")
     return digest.hexdigest()[:16]
 
 
-def _spec(name: str) -> ModuleSpec | None:
-    """Where a module lies; None for none, or an installed one."""
-    above, _, last = name.rpartition(".")
-    if name in LIBRARIES:
+def _file(name: str) -> Path | None:
+    """The file of a module; None for none, as of a folder alone, and for an installed one."""
+    top, *below = name.split(".")
+    spec = None if top in LIBRARIES else importlib.util.find_spec(top)
+    if spec is None:
         return None
-    if not above:
-        spec = importlib.util.find_spec(name)
+    if below:
+        places = (Path(place, *below) for place in spec.submodule_search_locations or ())
+        files = (Path(f"{place}{end}") for place in places for end in MODULES)
+        path = next((file for file in files if file.is_file()), None)
     else:
-        package = _spec(above)
-        places = None if package is None else package.submodule_search_locations
-        if places is None:
-            return None
-        try:
-            spec = PathFinder.find_spec(name, places)
-        except KeyError:  # a folder without __init__.py, in another that is not imported
-            spec = ModuleSpec(name, None, is_package=True)
-            spec.submodule_search_locations = [f"{place}/{last}" for place in places]
-    located = spec is not None and spec.has_location
-    return None if located and spec is not None and _installed(Path(str(spec.origin))) else spec
+        path = Path(str(spec.origin)) if spec.has_location else None
+    return None if path is None or _installed(path) else path
 
 
 def _installed(path: Path) -> bool:

@@ -49,20 +49,10 @@ _ROUNDED_EACH = Tolerance(element=18, row_mean=2)
 _TRUNCATED = Tolerance(element=2, row_mean=1)
 
 _WIDE = {torch.float32: _FLOAT32, torch.float64: _FLOAT64}
-_HALF = (torch.float16, torch.bfloat16)
-_EACH, _ONCE = (
-    _WIDE | dict.fromkeys(_HALF, _ROUNDED_EACH),
-    _WIDE | dict.fromkeys(_HALF, _ROUNDED_ONCE),
-)
-TOLERANCES = {
-    "eager": _EACH,
-    "torchscript": _EACH,
-    "torch": _ONCE,
-    "inductor": _ONCE,
-    "triton": _ONCE,
-    "cute": _ONCE,
-    "interpreter": _ONCE | {torch.bfloat16: _TRUNCATED},
-    "outside": _EACH,  # nothing is known of it: each of its operations may round to 16 bit
+TOLERANCES = {  # of 16-bit answers, by who computes them
+    **dict.fromkeys(("eager", "torchscript"), _ROUNDED_EACH),
+    **dict.fromkeys(("torch", "inductor", "triton", "cute", "interpreter"), _ROUNDED_ONCE),
+    "outside": _ROUNDED_EACH,  # nothing is known of it: each of its operations may round
 }
 EXACT = Tolerance(0, 0)
 SMALLEST = torch.finfo(torch.float32).smallest_normal  # of the precision that kernels compute in
@@ -75,9 +65,6 @@ class Verdict:
     reason: str | None
     max_abs_error: float | None = None
     relative_error: float | None = None
-
-
-Prints = tuple[int, ...]  # a fingerprint of each of several tensors
 
 
 def check(
@@ -197,8 +184,10 @@ def malformed(
 
 def tolerance(operation: Operation, y: torch.Tensor, backend: str) -> Tolerance:
     """The tolerance of one of an operation's outputs."""
-    whole = operation.exact or not y.dtype.is_floating_point
-    return EXACT if whole else TOLERANCES[backend][y.dtype]
+    if operation.exact or not y.dtype.is_floating_point:
+        return EXACT
+    truncated = (backend, y.dtype) == ("interpreter", torch.bfloat16)
+    return _WIDE.get(y.dtype, _TRUNCATED if truncated else TOLERANCES[backend])
 
 
 def memory(tensors: Sequence[torch.Tensor]) -> set[int]:
@@ -211,7 +200,7 @@ def _largest(values: Sequence[float]) -> float | None:
     return max(values) if all(map(math.isfinite, values)) else None
 
 
-def fingerprints(tensors: Tensors) -> Prints:
+def fingerprints(tensors: Tensors) -> tuple[int, ...]:
     """The `fingerprint` of each."""
     return tuple(map(fingerprint, as_tuple(tensors)))
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import torch
 
@@ -17,7 +20,6 @@ from experiments.worker import clock, outside
 from experiments.worker.describe import backend, build_kernel
 from experiments.worker.gate import Verdict, fingerprints
 from experiments.worker.inputs import Values, rows_of
-from experiments.worker.launches import fields_of, recorded
 from experiments.worker.timers import CannotTime, Protocol, Sampling, Subject, Timed, copied
 from experiments.worker.trial import Ask, Bench, Trial
 from kernels.kernel import NotCompiled, Tensors, as_tuple
@@ -33,6 +35,8 @@ UNFINISHED = 1.25, 50.0
 CALLS = 5  # of the same inputs, beside the first, where the same bits are asked for
 
 Stage = Callable[[str], None]
+# Programs, and the compiled kernel; None where Triton's interpreter ran them.
+Launch = tuple[int, Any]
 
 
 def measure(
@@ -103,7 +107,7 @@ def _measure(point: dict[str, Any], bench: Bench, stage: Stage, ask: Ask | None)
     trial = Trial(kernel, backend(kernel, device), values, bench, protocol.cache == "cold", ask)
     subject = trial.subject
     answer, fields = _called(trial, stage)
-    verdict = trial.judge([Timed(subject.asked(), answer)])
+    verdict = trial.judge([Timed(subject.made, answer)])
     if verdict.reason is not None:
         return fields | _judged(verdict)
     if subject.overwritten is not None:
@@ -127,13 +131,15 @@ def _called(trial: Trial, stage: Stage) -> tuple[Tensors, dict[str, Any]]:
     stage("compiling")
     if interpreted:  # it compiles nothing, so its first call is the judged one
         _poison(trial)
-    began = clock.now_s()
     with recorded() as launches:
+        began = clock.now_s()
         subject.call = trial.kernel.prepare(*subject.inputs)
         answer = subject.call(*subject.inputs)
         if on_card:
             clock.synchronize()
-    fields: dict[str, Any] = {"compile_s": clock.now_s() - began, **fields_of(launches)}
+        fields: dict[str, Any] = {"compile_s": clock.now_s() - began}
+    fields |= fields_of(launches)
+    trial.backend = fields.get("backend", trial.backend)  # of a function from outside
     stage("sampling")
     if interpreted:
         return answer, fields
@@ -150,6 +156,73 @@ def _called(trial: Trial, stage: Stage) -> tuple[Tensors, dict[str, Any]]:
         clock.synchronize()
     fields["peak_bytes"] = torch.cuda.max_memory_allocated() - before if on_card else None
     return answer, fields
+
+
+def fields_of(launches: Sequence[Launch]) -> dict[str, Any]:
+    """The row's launch fields, of the launch with the most programs; empty for none.
+
+    Of interpreted programs the only one is ``backend``.
+    """
+    if not launches:
+        return {}
+    programs, kernel = max(launches, key=lambda launch: launch[0])
+    if kernel is None:
+        return {"backend": "interpreter"}
+    metadata = getattr(kernel, "metadata", None)
+    return {
+        "programs": programs,
+        "warps": getattr(metadata, "num_warps", None),
+        "registers": getattr(kernel, "n_regs", None),
+        "shared_bytes": getattr(metadata, "shared", None),
+        "spills": getattr(kernel, "n_spills", None),
+    }
+
+
+@contextmanager
+def recorded() -> Iterator[list[Launch]]:
+    """Watches every Triton launch inside the block, whoever wrote the kernel.
+
+    Triton's launch hooks do not give the grid, so its ``run`` is wrapped for the time being, and
+    so is the way to a compiled kernel that libraries keep for themselves; nothing of it remains
+    when a call is timed.
+    """
+    launches: list[Launch] = []
+    try:
+        from triton.compiler import CompiledKernel
+        from triton.runtime.interpreter import InterpretedFunction
+        from triton.runtime.jit import JITFunction
+    except ImportError:
+        yield launches
+        return
+    original, kept = JITFunction.run, CompiledKernel.__getitem__
+    interpreted = InterpretedFunction.run
+
+    def run(self: Any, *arguments: Any, grid: Any, warmup: bool, **options: Any) -> Any:
+        sizes: list[int] = []
+
+        def noted(meta: Any) -> tuple[int, ...]:
+            sizes[:] = grid(meta) if callable(grid) else grid
+            return tuple(sizes)
+
+        kernel = original(self, *arguments, grid=noted, warmup=warmup, **options)
+        if not warmup and kernel is not None:
+            launches.append((math.prod(sizes), kernel))
+        return kernel
+
+    def interpret(self: Any, *arguments: Any, **options: Any) -> Any:
+        launches.append((0, None))
+        return interpreted(self, *arguments, **options)
+
+    def by_grid(self: Any, grid: Any) -> Any:
+        launches.append((math.prod(grid), self))
+        return kept(self, grid)
+
+    with (
+        patch.object(JITFunction, "run", run),
+        patch.object(InterpretedFunction, "run", interpret),
+        patch.object(CompiledKernel, "__getitem__", by_grid),
+    ):
+        yield launches
 
 
 def _poison(trial: Trial) -> None:
@@ -179,20 +252,17 @@ def _same_bits(trial: Trial, answer: Tensors) -> dict[str, bool | None]:
         subject.before()
         same &= fingerprints(subject.call(*inputs)) == first
     subject.restore()
-    for part in slices(as_tuple(answer)[0].shape[0]):
+    rows = as_tuple(answer)[0].shape[0]
+    half = range(rows // 4, rows // 4 + rows // 2)
+    for part in (range(1), range(rows - min(8, rows - 1), rows), half):
+        if not 0 < len(part) < rows:
+            continue
         some = tuple(x.clone() for x in rows_of(kernel.operation, inputs, part))
         shape, dtype = kernel.operation.point_of(some)
         if kernel.unsupported(shape, dtype, trial.bench.place.device) is None:
             among = fingerprints(tuple(y[[*part]] for y in as_tuple(answer)))
             alike.append(fingerprints(kernel.prepare(*some)(*some)) == among)
     return {"deterministic": same, "batch_invariant": same and all(alike) if alike else None}
-
-
-def slices(rows: int) -> list[range]:
-    """Few rows, and half of them, from the beginning, the end and in between."""
-    few, half = min(8, rows - 1), rows // 2
-    found = range(1), range(rows - few, rows), range(rows // 4, rows // 4 + half)
-    return [part for part in dict.fromkeys(found) if 0 < len(part) < rows]
 
 
 def _judged(verdict: Verdict) -> dict[str, Any]:
@@ -259,14 +329,8 @@ def profile(point: dict[str, Any], bench: Bench) -> dict[str, Any]:
     """Calls a point's kernel twice, the second time with L2 flushed and inside an NVTX range.
 
     A profiler that waits for ``cudaProfilerStart`` is on inside. Nothing launched before is still
-    running when the range begins, nor anything of it when it ends. Errors become a status.
-
-    Args:
-        point: ``kernel`` (configuration), ``rows``, ``cols``, ``dtype``, ``seed``, ``range``.
-        bench: The worker's own equipment.
-
-    Returns:
-        ``status`` and ``reason`` as a row's, and ``sticky`` where the CUDA context is lost.
+    running when the range begins, nor anything of it when it ends. The point has a ``range``, its
+    name, in place of `measure`'s timing; ``status``, ``reason`` and ``sticky`` are returned.
     """
 
     def two_calls() -> dict[str, Any]:

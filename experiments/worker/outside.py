@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import dataclasses
 import importlib.util
-import inspect
-import os
 import re
 import sys
 import traceback
 from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
-from types import CodeType, ModuleType
+from types import ModuleType
 from typing import Any, ClassVar
 
 import sympy
@@ -49,70 +47,36 @@ class Function(Kernel):
         return type(self).called(*inputs, **self.options)
 
 
-def build(config: Mapping[str, Any]) -> Kernel:
-    """The kernel of ``conf/kernel/outside.yaml``: ``file``, ``function``, ``operation`` (of ours).
+def found(config: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """A class of a file and its tunables; one is made for a function.
 
-    ``traffic`` is a formula in elements, such as ``3*M*N``, or None for the compulsory one.
+    Args:
+        config: As ``conf/kernel/outside.yaml``: ``file``, ``function``, ``options``, and for a
+            function ``operation`` (of ours) and ``traffic``, a formula in elements, such as
+            ``3*M*N``, or None for the compulsory one.
 
     Raises:
         BadJob: there is no such file, function or operation, or the file cannot be imported.
     """
     path, name = Path(str(config.get("file"))), str(config.get("function"))
-    options = dict(config.get("options") or {})
-    module = load(path)
-    found = getattr(module, name, None)
-    if found is None:
+    options, module = dict(config.get("options") or {}), load(path)
+    one = getattr(module, name, None)
+    if one is None:
         known = ", ".join(sorted(own(module))) or "none"
         raise BadJob(f"{path.name} has no {name!r}; its functions are {known}")
-    if inspect.isclass(found) and issubclass(found, Kernel):
-        try:
-            return found(**options)
-        except (TypeError, ValueError) as error:
-            raise BadJob(f"{path.name}: {name}: {error}") from None
-    if not callable(found):
-        raise BadJob(f"{path.name}: {name} is a {type(found).__name__}, which cannot be called")
+    if isinstance(one, type) and issubclass(one, Kernel):
+        return one, options
+    if not callable(one):
+        raise BadJob(f"{path.name}: {name} is a {type(one).__name__}, which cannot be called")
     operation = operation_named(str(config.get("operation")))
     fields = {
         "operation": operation,
         "moves": traffic_of(config.get("traffic"), operation),
-        "called": staticmethod(found),
-        "__doc__": inspect.getdoc(found) or module.__doc__ or "",
+        "called": staticmethod(one),
         "__module__": module.__name__,
     }
-    interpreted = os.environ.get("TRITON_INTERPRET", "0") not in ("", "0")
-    if interpreted and launches_triton(found, path.resolve().parent):
-        fields["backend"] = "triton"  # by its interpreter: checked, and not timed
-    kind: type[Function] = type(name, (Function,), fields)
-    return kind(path.name, name, options)
-
-
-def launches_triton(function: Any, folder: Path) -> bool:
-    """Whether a function launches a Triton kernel, by what it names, in the files of a folder."""
-    waiting, seen = [function, type(function)], set[int]()
-    while waiting:
-        one = waiting.pop()
-        if type(one).__module__.startswith("triton.runtime"):
-            return True
-        if id(one) in seen:
-            continue
-        seen.add(id(one))
-        if isinstance(one, type):  # such as a torch.autograd.Function
-            waiting += [getattr(method, "__func__", method) for method in vars(one).values()]
-            continue
-        one = inspect.unwrap(one) if callable(one) else one
-        if inspect.isfunction(one) and Path(one.__code__.co_filename).is_relative_to(folder):
-            names = _names(one.__code__)
-            known = [one.__globals__[name] for name in names if name in one.__globals__]
-            modules = [vars(each) for each in known if isinstance(each, ModuleType)]
-            waiting += known + [each[name] for each in modules for name in names & each.keys()]
-            waiting += [cell.cell_contents for cell in one.__closure__ or ()]
-    return False
-
-
-def _names(code: CodeType) -> set[str]:
-    """The globals and attributes that code names, in the functions inside it too."""
-    inside = [_names(one) for one in code.co_consts if isinstance(one, CodeType)]
-    return {*code.co_names}.union(*inside)
+    kind = type(name, (Function,), fields)
+    return kind, {"file": path.name, "function": name, "options": options}
 
 
 @cache

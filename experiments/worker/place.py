@@ -48,8 +48,6 @@ SETUP: dict[str, tuple[Any, ...]] = {
     "power_limit_w": ("PowerManagementLimit",),
     "max_sm_clock_mhz": ("MaxClockInfo", 1),
     "max_memory_clock_mhz": ("MaxClockInfo", 2),
-    "persistence_mode": ("PersistenceMode",),
-    "compute_mode": ("ComputeMode",),
     "mig_mode": ("MigMode",),
     "ecc_mode": ("EccMode",),
 }
@@ -102,7 +100,7 @@ def take_place(asked: str) -> Place:
         uuid = f"GPU-{torch.cuda.get_device_properties(0).uuid}"
         # the same for the same card, and its serial cannot be found from it
         mark = hashlib.sha256(uuid.encode()).hexdigest()[:8]
-        settings = environment() | {"card": Monitor(uuid).setup(), "mark": mark}
+        settings = environment() | {"card": Monitor(uuid).facts(SETUP), "mark": mark}
         return Place("cuda:0", cuda_device(0), settings, uuid, ask_nvml("DeviceGetCount"))
     cpu = Device(kind="cpu", name=_processor(), l2_bytes=_last_level_cache())
     return Place("cpu", cpu, environment())
@@ -179,16 +177,13 @@ class Monitor:
         """
         bits = self._get("CurrentClocksEventReasons")
         pids = [int(process.pid) for process in self._get("ComputeRunningProcesses") or []]
-        return self._facts(STATE) | {
+        return self.facts(STATE) | {
             "throttled": None if bits is None else [SLOWDOWNS[b] for b in SLOWDOWNS if bits & b],
             "other_processes": foreign(pids, os.getpid(), os.getppid(), parent),
         }
 
-    def setup(self) -> dict[str, Any]:
-        """How the card was left by whoever runs it: what a repetition would have to set alike."""
-        return {"driver_cuda": ask_nvml("SystemGetCudaDriverVersion"), **self._facts(SETUP)}
-
-    def _facts(self, names: Mapping[str, tuple[Any, ...]]) -> dict[str, Any]:
+    def facts(self, names: Mapping[str, tuple[Any, ...]]) -> dict[str, Any]:
+        """Those of `STATE`, or of `SETUP`: what a repetition would have to set alike."""
         facts = {name: self._get(*what) for name, what in names.items()}
         for name, fact in facts.items():
             if isinstance(fact, list | tuple):  # a mode now, and after the next start

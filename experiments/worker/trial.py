@@ -12,23 +12,47 @@ from typing import Any
 import torch
 
 from experiments.worker import outside
-from experiments.worker.flush import Flush
-from experiments.worker.gate import (
-    Prints,
-    Verdict,
-    check,
-    fingerprints,
-    malformed,
-    memory,
-    tolerance,
-)
+from experiments.worker.gate import Verdict, check, fingerprints, malformed, memory, tolerance
 from experiments.worker.inputs import HARD_TOLERANCE, Changing, Inputs, Values
 from experiments.worker.place import Monitor, Place, require
 from experiments.worker.timers import Subject, Timed
 from kernels.kernel import Kernel, Operation, Tensors, as_tuple
+from kernels.language import jit, tl
 
 Ask = Callable[[str], dict[str, Any]]  # the file of a question to the verdict of `judge`
+BLOCK = 8192  # elements a program of the flush touches
 CHANGED = Verdict("changed its input, so that its answer cannot be compared with any")
+
+
+class Flush:
+    """A clean buffer of twice the device's last-level cache, and the reading of it.
+
+    L2 is emptied of the timed buffers by reading others, never by writing: a flush that writes
+    leaves its own dirty lines, which the timed kernel then has to write back. Of lines that asked
+    to stay (`evict_last`) a plain read leaves about a third of 8 MB on an H200; a read that asks so
+    too drives them out, and the plain one after it takes its place (tests/experiments/test_gpu.py).
+    """
+
+    def __init__(self, device: str, cache_bytes: int) -> None:
+        elements = 2 * cache_bytes // 4
+        # pages that were never written all map to one on a CPU, and would flush nothing
+        self._buffer = torch.ones(elements, dtype=torch.float32, device=device)
+        self._sink = torch.empty((), dtype=torch.float32, device=device)
+
+    def __call__(self) -> None:
+        """Reads the whole buffer; on CUDA it is only enqueued."""
+        x = self._buffer
+        if x.is_cuda and tl is not None:
+            _touch[((x.numel() + BLOCK - 1) // BLOCK,)](x, x.numel(), BLOCK=BLOCK)
+        torch.amax(x, dim=0, out=self._sink)
+
+
+@jit  # loads float32 numbers above zero, with the hint to keep their lines in L2
+def _touch(x: tl.tensor, elements: tl.tensor, BLOCK: tl.constexpr) -> None:
+    at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    inside = at < elements
+    total = tl.sum(tl.load(x + at, inside, 0.0, eviction_policy="evict_last"))
+    tl.store(x, total, total < 0)  # never, but a load that nobody uses would not be made
 
 
 class Bench:
@@ -48,9 +72,6 @@ class Bench:
         An answer that is bit for bit one that passed before for the same inputs is not computed
         with again, whichever kernel gave it.
         """
-        reason = malformed(answers, given, operation)
-        if reason is not None:
-            return Verdict(reason)
         found = [(tuple(y.shape), y.dtype, tolerance(operation, y, backend)) for y in answers]
         key = operation, values, *found, fingerprints(answers)
         if key not in self._passed:
@@ -99,7 +120,7 @@ class Trial:
         """
         self.kernel, self.backend, self.values = kernel, backend, values
         self.bench, self._ask = bench, ask
-        self._seeds: dict[Prints, int] = {}  # by the fingerprints of the inputs as made
+        self._seeds: dict[tuple[int, ...], int] = {}  # by the fingerprints of the inputs as made
         device, operation = bench.place.device, kernel.operation
         # not a method: memory that a cycle of references holds is not free after the point
         make = partial(_make, operation, values, bench.place.torch_device, self._seeds)
@@ -108,13 +129,11 @@ class Trial:
         if device.kind == "cpu":
             require(moved)
         inputs = make(0)
-        names = [array.name for array in operation.inputs]
-        over = None if kernel.overwrites is None else names.index(kernel.overwrites)
-        original = None if over is None else inputs[over].clone()
-        flush = bench.flush if cold else None
-        cache_bytes = device.l2_bytes or 0
-        self.subject = Subject(kernel, inputs, make, flush, cache_bytes, moved, over, original)
-        self.changing = Changing(operation, self.subject.asked(), values)
+        pairs = zip(operation.inputs, inputs, strict=True)
+        made = tuple(x.clone() if a.name == kernel.overwrites else x for a, x in pairs)
+        flush, cache_bytes = bench.flush if cold else None, device.l2_bytes or 0
+        self.subject = Subject(kernel, inputs, make, flush, cache_bytes, moved, made)
+        self.changing = Changing(operation, made, values)
         self.first: list[torch.Tensor] = []
 
     def judge(self, answers: Sequence[Timed]) -> Verdict:
@@ -175,12 +194,12 @@ class Trial:
         for start in range(0, max(len(kinds), 1), len(changing.rows)) if changing.rows else ():
             some = tuple(islice(cycle(kinds), start, start + len(changing.rows)))
             changing.hold_others(some or None)
-            changing.hold(range(len(changing.rows)))
+            changing.hold_all()
             subject.restore()
             again = as_tuple(subject.call(*subject.inputs))
             if subject.overwritten is None and memory(again) & memory(as_tuple(answer)):
                 return Verdict("returned the memory of its earlier answer, which is still in use")
-            verdict = self.judge([Timed(subject.asked(), again, changing.held)])
+            verdict = self.judge([Timed(subject.made, again, changing.held)])
             if verdict.reason is not None:
                 return Verdict(f"of inputs that are not normal {verdict.reason}")
         changing.hold_others()
@@ -189,7 +208,7 @@ class Trial:
 
 
 def _make(
-    operation: Operation, values: Values, device: str, seeds: dict[Prints, int], index: int
+    operation: Operation, values: Values, device: str, seeds: dict[tuple[int, ...], int], index: int
 ) -> Inputs:
     """The i-th inputs of a point; a timer may call the kernel on copies of them."""
     values = replace(values, seed=values.seed + index)

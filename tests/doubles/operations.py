@@ -1,4 +1,4 @@
-"""Operations of other forms than softmax's: several inputs and outputs, other dtypes, in place."""
+"""Kernels of other forms than softmax's: of several inputs and outputs, and in place."""
 
 from __future__ import annotations
 
@@ -6,53 +6,20 @@ from dataclasses import dataclass
 
 import torch
 
-from kernels.kernel import Array, Kernel, Operation, Shape
+from kernels.cross_entropy.library import LogprobEntropyTorch
+from kernels.kernel import Kernel, Operation
 from kernels.traffic import M, N, Traffic
 
 
-class Loss(Operation):
-    """The cross-entropy of each row with its target, and its log-sum-exp, both float32."""
-
-    name = "loss"
-    inputs = (Array("x"), Array("target", (M,), torch.int64))
-    outputs = (Array("loss", (M,), torch.float32), Array("lse", (M,), torch.float32))
-    flops = 4 * M * N
-    exponentials = M * N
-
-    def make_inputs(
-        self, shape: Shape, dtype: torch.dtype, device: torch.device | str, seed: int
-    ) -> tuple[torch.Tensor, ...]:
-        generator = torch.Generator(device).manual_seed(seed)
-        x = torch.randn(shape, dtype=dtype, device=device, generator=generator)
-        return x, torch.randint(shape[1], shape[:1], device=device, generator=generator)
-
-    def reference(self, x: torch.Tensor, target: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        lse = torch.logsumexp(x.double(), 1)
-        return lse - x.double().gather(1, target[:, None])[:, 0], lse
-
-    def magnitude(self, x: torch.Tensor, target: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        loss, lse = self.reference(x, target)
-        return loss.abs() + 2 * lse.abs(), lse.abs() + x.double().abs().amax(1)
-
-
-LOSS = Loss()
-
-
 @dataclass(frozen=True)
-class TorchLoss(Kernel):
-    """By PyTorch's operations; ``wrong`` spoils one of the outputs."""
+class TwoOutputs(LogprobEntropyTorch):
+    """Two numbers of each row; ``wrong`` spoils the second."""
 
-    operation = LOSS
-    backend = "torch"
-    moves = Traffic(M * N, 0 * M, read_bytes=8 * M, write_bytes=8 * M)
-    on_chip = N
+    wrong: bool = False
 
-    wrong: str = ""
-
-    def __call__(self, x: torch.Tensor, target: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        lse = torch.logsumexp(x.float(), 1)
-        loss = torch.nn.functional.cross_entropy(x.float(), target, reduction="none")
-        return loss, lse * 1.001 if self.wrong == "lse" else lse
+    def __call__(self, logits: torch.Tensor, target: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        logprob, entropy = super().__call__(logits, target)
+        return logprob, entropy * 1.001 if self.wrong else entropy
 
 
 class Grow(Operation):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -13,9 +15,11 @@ from experiments.count import counts_of, main
 from experiments.data.records import Count, read_records
 from experiments.sweep.client import Worker
 from experiments.worker.counting import Recorder, count
+from kernels.cross_entropy.online import CeOnline
 from kernels.device import Device
 from kernels.language import jit, tl
 from kernels.softmax.fused_row import FusedRow
+from kernels.traffic import M
 from tests.conf import KERNELS
 
 interpreter = pytest.mark.skipif(
@@ -111,16 +115,20 @@ def test_atomics_read_and_write_scalars_are_one_element_and_memory_of_nobody_is_
 
 
 @interpreter
-def test_a_copy_that_the_model_does_not_know_is_a_tensor_of_its_own(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_what_the_model_does_not_know_is_a_difference(monkeypatch: pytest.MonkeyPatch) -> None:
+    def counted(target: str) -> dict[str, Any]:
+        point = {"kernel": {"_target_": target}, "rows": 3, "cols": 8, "dtype": "float32"}
+        return count(point | {"seed": 0}, Device("cpu", "cpu"))
+
     run = FusedRow.__call__  # a stray `contiguous()` would copy so
     monkeypatch.setattr(FusedRow, "__call__", lambda self, x: run(self, x.clone()))
-    kernel = {"_target_": "kernels.softmax.fused_row.FusedRow"}
-    point = {"kernel": kernel, "rows": 3, "cols": 8, "dtype": "float32", "seed": 0}
-    found = count(point, Device("cpu", "cpu"))
+    found = counted("kernels.softmax.fused_row.FusedRow")
     more = "48 elements where the model says MN, 24"
     assert found["difference"] == f"reads {more}; writes {more}"
     assert [(t["name"], t["loads"], t["stores"]) for t in found["tensors"]] == [
         ("x", 24, 0), ("clone", 24, 24), ("y", 0, 24),
     ]  # fmt: skip
+    moves = replace(CeOnline().traffic(), read_bytes=4 * M)  # of a target, which takes eight
+    monkeypatch.setattr(CeOnline, "traffic", lambda self: moves)
+    found = counted("kernels.cross_entropy.online.CeOnline")
+    assert found["difference"] == "reads 24 bytes where the model says 4M, 12"

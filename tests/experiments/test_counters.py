@@ -22,9 +22,8 @@ from experiments.profile import LIST, Profiled, profile
 from experiments.sweep.client import Worker
 from experiments.sweep.jobs import Job
 from experiments.worker import measure
-from experiments.worker.flush import Flush
 from experiments.worker.place import take_place
-from experiments.worker.trial import Bench
+from experiments.worker.trial import Bench, Flush
 from tests.conftest import Compose, Result, shape
 from tests.doubles.kernels import Good
 

@@ -9,20 +9,14 @@ from typing import Any
 import pytest
 import torch
 
-from experiments.worker.flush import Flush
-from experiments.worker.measure import measure
 from experiments.worker.place import take_place
 from experiments.worker.timers import CannotTime, Protocol, Subject, events
-from experiments.worker.trial import Bench
+from experiments.worker.trial import Bench, Flush
 from kernels.language import jit, tl
 from tests.conftest import ROOT, Command, once_each, shape
+from tests.experiments import test_timers
 
 pytestmark = pytest.mark.gpu
-
-TIMING = {
-    "timer": "events", "cache": "cold", "warmup": 3, "min_samples": 20, "max_samples": 100,
-    "precision": 0.01, "sampling_limit_s": 60.0, "compile_limit_s": 60.0,
-}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -30,13 +24,9 @@ def bench() -> Bench:
     return Bench(take_place("cuda"))
 
 
-def point(target: str, rows: int, cols: int, **timing: Any) -> dict[str, Any]:
-    place = {"rows": rows, "cols": cols, "dtype": "float32", "seed": 0}
-    return {"kernel": {"_target_": target}, "timing": TIMING | timing, **place}
-
-
-def measured(bench: Bench, target: str, rows: int, cols: int, **timing: Any) -> dict[str, Any]:
-    return measure(point(target, rows, cols, **timing), bench, lambda stage: None)
+def measured(bench: Bench, target: str, rows: int, cols: int, **how: Any) -> dict[str, Any]:
+    how = {"timer": "events", "cache": "cold"} | how
+    return test_timers.measured(target=target, rows=rows, cols=cols, bench=bench, **how)
 
 
 @pytest.mark.parametrize("timer", ["events", "graph", "chain", "host"])
@@ -46,7 +36,7 @@ def measured(bench: Bench, target: str, rows: int, cols: int, **timing: Any) -> 
         ("kernels.softmax.compiled.Compiled", "ok"),
         ("kernels.softmax.fused.Fused", "ok"),
         ("kernels.cross_entropy.online.CeOnline", "ok"),
-        ("tests.doubles.operations.TorchLoss", "ok"),
+        ("tests.doubles.operations.TwoOutputs", "ok"),
         ("tests.doubles.operations.GrowInPlace", "ok"),
         ("tests.doubles.kernels.Wrong", "incorrect"),
         ("tests.doubles.kernels.Exhaust", "out_of_memory"),
@@ -58,8 +48,7 @@ def test_any_operation_is_timed_on_a_card_and_gives_all_memory_back(
     measured(bench, "tests.doubles.kernels.Good", 64, 64)
     before = torch.cuda.memory_allocated()
     compared = status == "ok" and "softmax" not in target
-    asked = point(target, 4096, 2048, timer=timer) | {"determinism": compared}
-    outcome = measure(asked, bench, lambda stage: None)
+    outcome = measured(bench, target, 4096, 2048, timer=timer, determinism=compared)
     assert torch.cuda.memory_allocated() == before
     refused = target.endswith("GrowInPlace") and timer == "graph"
     assert outcome["status"] == ("unsupported" if refused else status), outcome["reason"]
@@ -73,25 +62,6 @@ def test_rows_tell_the_launch_and_the_state_of_the_machine(bench: Bench) -> None
     assert [row[name] for name in ("status", "programs", "warps", "spills")] == ["ok", 512, 4, 0]
     assert min(row[name] for name in ("registers", "sm_clock_mhz", "power_w")) > 0
     assert isinstance(row["throttled"], list)
-
-
-def test_graph_and_events_agree_where_launch_cost_is_small(bench: Bench) -> None:
-    # not `copy`: in a graph it becomes a memory-copy node, which is another program
-    target = "kernels.copy.copy_triton.CopyTriton"
-    by_events, by_graph = (
-        measured(bench, target, 8192, 16384, timer=timer)["time_us"]
-        for timer in ("events", "graph")
-    )
-    assert by_events == pytest.approx(by_graph, rel=0.05)
-
-
-def test_a_cold_graph_of_a_tiny_point_says_that_it_cannot(bench: Bench) -> None:
-    tiny = bench, "kernels.copy.copy.Copy", 1, 64
-    row = measured(*tiny, timer="graph")
-    assert row["status"] == "unsupported"
-    assert "timing.cache=warm" in row["reason"]
-    warm = measured(*tiny, timer="graph", cache="warm")
-    assert (warm["status"], warm["time_us"] < 10) == ("ok", True)
 
 
 def test_a_lost_cuda_context_costs_its_own_point_alone(sweep: Command) -> None:
@@ -210,9 +180,8 @@ def test_a_cheat_on_a_card_has_no_time(
 ) -> None:
     monkeypatch.setattr(torch.cuda.Event, "elapsed_time", torch.cuda.Event.elapsed_time)
     file = str(ROOT / "tests" / "doubles" / "cheats.py")
-    asked = point("experiments.worker.outside.Function", 8192, 32000)
-    asked["kernel"] |= {"file": file, "function": function, "operation": "softmax"}
-    outcome = measure(asked, bench, lambda stage: None)
+    how = {"file": file, "function": function, "operation": "softmax"}
+    outcome = measured(bench, "experiments.worker.outside.Function", 8192, 32000, **how)
     assert outcome["status"] in status.split("|"), outcome.get("reason")
 
 

@@ -23,6 +23,7 @@ from experiments.worker.describe import BadJob, build_kernel, inspect
 from kernels.device import Device
 from tests.analysis.plausible import row
 from tests.conftest import QUICK, ROOT, Command, shape
+from tests.experiments.test_timers import measured
 
 GOOD = """
 import torch
@@ -91,28 +92,17 @@ def test_a_function_is_a_kernel_with_the_operations_own_traffic(written: Written
     assert json.dumps(kernel.__dict__).count("elsewhere") == 0  # rows have no paths
 
 
-LAUNCHES = """
-import torch, triton
-
-@triton.jit
-def copied(x): pass
-
-def launch(x): copied[(1,)](x)
-
-def nested(x): return [launch(row) for row in x]
-
-def eager(x): return torch.softmax(x, -1)
-
-closed = (lambda called: lambda x: called(x))(launch)
-through_a_module = torch.no_grad()(lambda x: beside.launch(x))
-beside = __import__("sys").modules[__name__]
-"""
-
-
+@pytest.mark.skipif(torch.cuda.is_available(), reason="needs Triton's interpreter")
 def test_only_a_function_that_launches_triton_is_interpreted_on_a_cpu(written: Written) -> None:
-    path, names = written(LAUNCHES), ("launch", "nested", "closed", "through_a_module")
-    assert {build_kernel(config(path, name)).backend for name in names} == {"triton"}
-    assert build_kernel(config(path, "eager")).backend == "outside"
+    path = written(
+        GOOD + "from kernels.softmax.online import Online\ndef launches(x): return Online()(x)\n"
+    )
+    for name, backend in (("launches", "interpreter"), ("mine", None)):
+        outcome = measured(
+            "host", target="experiments.worker.outside.Function", **config(path, name)
+        )
+        assert (outcome["status"], outcome.get("backend")) == ("ok", backend), outcome["reason"]
+        assert ("time_us" in outcome) is (backend is None)
 
 
 @pytest.mark.parametrize(

@@ -18,9 +18,10 @@ import pytest
 from experiments.child import one_line
 from experiments.sweep import client
 from experiments.sweep.client import Worker, WorkerDied, WorkerError
-from experiments.worker.describe import _unpacked, source_hash
-from experiments.worker.launches import fields_of, recorded
+from experiments.worker.describe import _unpacked, describe, source_hash
+from experiments.worker.measure import fields_of, recorded
 from experiments.worker.place import commit
+from kernels.device import Device
 
 TIMING = {
     "timer": "auto", "cache": "warm", "warmup": 1, "min_samples": 3, "max_samples": 3,
@@ -188,3 +189,16 @@ def test_an_installed_module_counts_by_its_version_alone(library: Path, folder: 
     _unpacked.cache_clear()
     begin = "import bought, torch.nn, os, numpy.linalg"
     assert not changes(library, begin, f"{folder}/bought.py")
+
+
+def test_a_points_bytes_and_flops_are_what_its_variant_declares() -> None:
+    job = {"shapes": [[4, 8]], "dtypes": ["float16", "float32"]}
+    kernels = ("cross_entropy.online.CeOnline", "attention.attention_naive.AttentionNaive")
+    loss, attention = (
+        describe(job | {"kernel": {"_target_": f"kernels.{name}"}}, Device("cpu", "cpu"))
+        for name in kernels
+    )
+    sizes = [32 * itemsize + 4 * (8 + 4) for itemsize in (2, 4)]  # targets and losses beside x
+    assert [point["compulsory_bytes"] for point in loss["points"]] == sizes
+    assert (loss["flops"], attention["flops"]) == (None, "512MN")
+    assert [point["flops"] for point in attention["points"]] == [512 * 32] * 2

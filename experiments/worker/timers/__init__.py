@@ -12,8 +12,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import torch
-
 from experiments.data.statistics import stop_reason
 from experiments.worker import clock
 from experiments.worker.inputs import Changing, Inputs
@@ -45,17 +43,26 @@ class Subject:
     flush: Callable[[], object] | None = None  # before each sample, outside of it
     cache_bytes: int = 0  # the device's L2
     moved_bytes: int = 0  # what a call has to read and write
-    overwritten: int | None = None  # which of the inputs the call leaves its output in
-    original: torch.Tensor | None = None  # a copy of that input from before any call
+    made: Inputs = ()  # the inputs from before any call: themselves, or a copy of one overwritten
     changing: Changing | None = None  # changes the inputs' values between calls
     _calls: int = 0
     _chosen: Timed | None = None
     _last: Timed | None = None
 
+    def __post_init__(self) -> None:
+        self.made = self.made or self.inputs
+
+    @property
+    def overwritten(self) -> int | None:
+        """Which of the inputs the call leaves its output in."""
+        pairs = zip(self.inputs, self.made, strict=True)
+        return next((i for i, (x, before) in enumerate(pairs) if x is not before), None)
+
     def restore(self) -> None:
         """Puts the overwritten input back: applied to its own answers, values would run away."""
-        if self.overwritten is not None and self.original is not None:
-            self.inputs[self.overwritten].copy_(self.original)
+        for x, before in zip(self.inputs, self.made, strict=True):
+            if x is not before:
+                x.copy_(before)
 
     def before(self) -> None:
         """What precedes a sample, outside of it: other values, `restore`, then the flush.
@@ -78,7 +85,7 @@ class Subject:
         """
         self._calls += 1
         held = () if self.changing is None else self.changing.held
-        self._last = Timed(self.asked(), answer, held)
+        self._last = Timed(self.made, answer, held)
         if DICE.random() * self._calls < 1:
             self._chosen = self._last._replace(answer=copied(answer))
 
@@ -101,15 +108,8 @@ class Subject:
             self.restore()
             replay()
             clock.synchronize()
-            timed.append(Timed(self.asked(), copied(answers[0]), self.changing.held))
+            timed.append(Timed(self.made, copied(answers[0]), self.changing.held))
         return timed
-
-    def asked(self) -> Inputs:
-        """The inputs as they were before the call, for the gate."""
-        if self.overwritten is None or self.original is None:
-            return self.inputs
-        before, after = self.inputs[: self.overwritten], self.inputs[self.overwritten + 1 :]
-        return *before, self.original, *after
 
 
 def copied(answer: Tensors) -> Inputs:
