@@ -97,7 +97,7 @@ def run(composed: Iterable[Job], **given: Any) -> None:
         }
         due = [shard for shard, state in states.items() if state.is_due(shared)]
         for shard, state in states.items():
-            name = " ".join(filter(None, shards[shard][0].shard))
+            name = " ".join(shards[shard][0].shard)
             print(f"{state.word:8} {state.done:>5}/{state.points}  {name}  {state.why}")
         words = Counter(state.word for state in states.values())
         print(f"{len(shards)} shards: " + ", ".join(f"{words[word]} {word}" for word in WORDS))

@@ -134,15 +134,16 @@ def _described(job: Job, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     row, lines = rows[-1], []
     sizes = {name: {one[AXES[name]] for one in rows} for name in ("M", "N")}
     fixed = {name: row[AXES[name]] for name, several in sizes.items() if len(several) == 1}
-    words = [job.label, job.grid, row["dtype"], *(f"{k}={v}" for k, v in fixed.items())]
+    grid, _, *variation = job.shard
+    words = [job.label, grid, row["dtype"], *(f"{k}={v}" for k, v in fixed.items()), *variation]
     for one in rows:
         known = {name: one.get(name) for name in METRICS if one["status"] == "ok"}
         line = {k: v for k, v in known.items() if v is not None and math.isfinite(v)}
         lines += [{name: one[field] for name, field in AXES.items()} | line] if line else []
     kernel = {**row["params"], "name": job.kernel, "backend": row["backend"]}
     return {
-        "name": " ".join(filter(None, [*words, job.variation])),
-        "config": {"kernel": kernel, "grid": job.grid, **fixed, **{k: row[k] for k in VALUES}},
+        "name": " ".join(words),
+        "config": {"kernel": kernel, "grid": grid, **fixed, **{k: row[k] for k in VALUES}},
         "summary": {"points": len(rows), **Counter(one["status"] for one in rows)},
         "lines": lines,
     }

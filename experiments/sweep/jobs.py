@@ -73,54 +73,47 @@ class Job:
     """One Hydra job.
 
     Attributes:
+        name: Its folder below ``out``: grid, dtypes and card, whatever else the overrides say of
+            it, and its label, as in ``wide/native-auto/timing=chain/online``.
         kernel: Name of the kernel's configuration, and its twin's mark if any, as rows spell it.
-        label: The kernel with the tunables set for this job, e.g. ``online,block_size=4096``.
-        grid: Name of the grid.
-        dtypes: Names of the dtypes to run.
-        dtype: Name of the dtypes' configuration.
-        gpu: Name of the card's configuration.
-        variation: What else the overrides say of it, so that jobs that differ have two folders.
-        shapes: Pairs (M, N).
         config: The whole resolved configuration.
+        shapes: Pairs (M, N).
+        dtypes: Names of the dtypes to run.
         overrides: What it was composed from.
         skipped: By dtype, M and N the points that another shard measures.
         roof: The operation whose fastest kernel is its roof.
     """
 
+    name: str
     kernel: str
-    label: str
-    grid: str
-    dtypes: tuple[str, ...]
-    dtype: str
-    gpu: str
-    variation: str
-    shapes: tuple[tuple[int, int], ...]
     config: dict[str, Any]
-    overrides: tuple[str, ...]
+    shapes: tuple[tuple[int, int], ...]
+    dtypes: tuple[str, ...]
+    overrides: tuple[str, ...] = ()
     skipped: frozenset[tuple[str, int, int]] = frozenset()
     roof: str = ROOF
 
     @property
-    def name(self) -> str:
-        """Its place among the jobs of a sweep, also its folder below ``out``."""
-        place = f"{self.grid}/{self.dtype}-{self.gpu}"
-        return "/".join(filter(None, [place, self.variation, self.label]))
+    def label(self) -> str:
+        """The kernel with the tunables set for this job, e.g. ``online,block_size=4096``."""
+        return self.name.rpartition("/")[2]
+
+    @property
+    def neighbours(self) -> str:
+        """Jobs that differ in nothing but the kernel have this in common, and so share a roof."""
+        return self.name.rpartition("/")[0]
+
+    @property
+    def shard(self) -> tuple[str, ...]:
+        """Grid, card and variation: jobs of one shard run on one card, their points interleaved."""
+        grid, setting, *variation = self.neighbours.split("/")
+        return grid, setting.partition("-")[2], *variation
 
     @property
     def operation(self) -> str:
         """The folder of `kernels` that its kernel's class is in, empty if it is in none."""
         package, _, module = str(self.config["kernel"].get("_target_")).partition(".")
         return module.partition(".")[0] if package == "kernels" else ""
-
-    @property
-    def shard(self) -> tuple[str, str, str]:
-        """Jobs of one shard run on one card with their points interleaved."""
-        return self.grid, self.gpu, self.variation
-
-    @property
-    def neighbours(self) -> tuple[str, str, str, str]:
-        """Jobs that differ in nothing but the kernel, and so share a roof."""
-        return self.grid, self.dtype, self.gpu, self.variation
 
 
 def register() -> None:
@@ -324,16 +317,14 @@ def job_from(config: DictConfig, overrides: Sequence[str]) -> Job:
     plain = [one.lstrip("+~") for one in overrides if not ELSEWHERE.match(one)]
     tunables = sorted(o.removeprefix("kernel.") for o in plain if o.startswith("kernel."))
     others = sorted(one for one in plain if not one.startswith("kernel."))
+    grid, dtype, gpu = (choices[group].replace("/", "_") for group in ("grid", "dtype", "gpu"))
+    parts = [grid, f"{dtype}-{gpu}", _safe(",".join(others)), _safe(",".join([kernel, *tunables]))]
     return Job(
+        name="/".join(filter(None, parts)),
         kernel=kernel,
-        label=_safe(",".join([kernel, *tunables])),
-        grid=choices["grid"],
-        dtypes=tuple(checked.dtype.names or checked.grid.dtypes),
-        dtype=choices["dtype"],
-        gpu=choices["gpu"],
-        variation=_safe(",".join(others)),
-        shapes=tuple(checked.grid.expand()),
         config=resolved,
+        shapes=tuple(checked.grid.expand()),
+        dtypes=tuple(checked.dtype.names or checked.grid.dtypes),
         overrides=tuple(overrides),
         roof=about["roof"] or ROOF,
     )

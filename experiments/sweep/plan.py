@@ -175,7 +175,7 @@ def make_plan(
     Raises:
         UserError: naming the job at fault and why; nothing has been measured.
     """
-    variants, shards = {}, dict[tuple[str, str, str], list[Job]]()
+    variants, shards = {}, dict[tuple[str, ...], list[Job]]()
     for job in jobs:
         variants[job.name] = _describe(job, pool.place(job).of_kernel(job.config["kernel"]))
         shards.setdefault(job.shard, []).append(job)
@@ -210,12 +210,12 @@ def _visit(
 
 
 def _cards_of(
-    shards: Mapping[tuple[str, str, str], Sequence[Job]],
+    shards: Mapping[tuple[str, ...], Sequence[Job]],
     variants: Mapping[str, Any],
     pool: WorkerPool,
     begun: Mapping[str, Counter[int]],
     is_done: Callable[[Identity], bool],
-) -> dict[tuple[str, str, str], int]:
+) -> dict[tuple[str, ...], int]:
     """The card of each shard: the one that it pins, one that has rows of it, or any.
 
     A shard that is done stays where it is. One that was begun goes on where it began, if that card
@@ -241,7 +241,7 @@ def _cards_of(
             found[shard] = min(left_s, key=lambda card: left_s[card])
             if known:
                 print(
-                    f"{' '.join(filter(None, shard))} was begun on card {known[0]}, which is not "
+                    f"{' '.join(shard)} was begun on card {known[0]}, which is not "
                     "among this sweep's cards; all of it is measured on another",
                     file=sys.stderr,
                 )
@@ -262,11 +262,11 @@ def _describe(job: Job, worker: Worker) -> dict[str, Any]:
         device = worker.start()["device"]
     except WorkerError as error:
         where = f" card {worker.card}" if worker.card else ""
-        raise UserError(f"gpu={job.gpu}{where}: {error}") from None
+        raise UserError(f"gpu={job.shard[1]}{where}: {error}") from None
     name = device["name"]
     if gpu["match"] and not re.search(gpu["match"], name):
         raise UserError(
-            f"gpu={job.gpu} wants {gpu['name']}, but this is {name}; that card is needed"
+            f"gpu={job.shard[1]} wants {gpu['name']}, but this is {name}; that card is needed"
         )
     if device["kind"] == "cpu" and (timer := job.config["timing"]["timer"]) not in ("auto", "host"):
         raise UserError(f"timing.timer={timer} needs a CUDA device; on a CPU use auto or host")
