@@ -21,7 +21,7 @@ from experiments.errors import Parser, UserError, command
 from experiments.sweep.client import Worker, WorkerDied
 from experiments.sweep.jobs import OUTSIDE
 
-LIMIT_S = {"counting": 300.0}
+LIMIT_S = 300.0
 # two square blocks of odd sizes, a row of one tile of most variants, and one beyond every tile
 SHAPES = "198x99,3x1000,5x8192"
 SHAPE = r"([1-9]\d*)[x×]([1-9]\d*)"
@@ -90,11 +90,11 @@ def counts_of(
         point = {"kernel": config, "rows": rows, "cols": cols, "dtype": dtype, "seed": 0}
         request = {"do": "count", "point": point}
         try:
-            reply = worker.request(request, LIMIT_S, "counting")
+            reply = worker.request(request, counting=LIMIT_S)
         except WorkerDied as error:
             # a kernel that hangs or takes the worker down is recorded as such, by the next worker
             point["reason"] = f"not countable: {error}"
-            reply = worker.request(request, LIMIT_S, "counting")
+            reply = worker.request(request, counting=LIMIT_S)
         if "error" in reply:
             raise UserError(f"kernel={name}: {reply['error']}")
         found.append(Count(kernel=name, **reply))

@@ -18,7 +18,7 @@ from experiments.data.jobs import TrackerConfig
 from experiments.data.metrics import plausible
 from experiments.data.rows import Row
 from experiments.errors import SweepFailed, UserError
-from experiments.sweep.cards import WorkerPool, cards_of, pinned
+from experiments.sweep.cards import WorkerPool, cards_of
 from experiments.sweep.client import Worker, WorkerError
 from experiments.sweep.guards import suspicions
 from experiments.sweep.jobs import Job, options_of
@@ -58,10 +58,7 @@ def run(jobs: Iterable[Job], cards: Any = (0,)) -> None:
         tracker = TrackerConfig(**options["tracker"])
         check_tracker(tracker)
         ledger = Ledger(out, reads=dry_run)
-        again = options["overwrite"]
-        plan = make_plan(
-            composed, pool, ledger.begun, lambda one: not again and ledger.is_done(one)
-        )
+        plan = make_plan(composed, pool)
         sweep = Sweep(plan, pool, ledger, options)
         if dry_run:
             print_estimate(sweep.due)
@@ -91,35 +88,14 @@ class Sweep:
     ) -> None:
         self.plan, self.pool, self.ledger, self.options = plan, pool, ledger, options
         self.name, self.measured = "", list[Row]()
-        self.due = self._due()
+        self.due = [point for point in plan.points if self._is_due(point)]
         self._stopping = threading.Event()
 
     def _worker(self, point: Point) -> Worker:
         return self.pool.place(point.job, point.card)
 
-    def _due(self) -> list[Point]:
-        """The points that must be measured now.
-
-        With a point goes its roof, if that was measured on another card than there is now.
-        """
-        points = [p for p in self.plan.points if self._is_due(p)]
-        due = {p.identity for p in points}
-        beside = {(p.job.neighbours, p.place, p.round) for p in points}
-
-        def roof_elsewhere(point: Point) -> bool:
-            row = self.ledger.latest(point.identity)
-            place = (point.job.neighbours, point.place, point.round)
-            if row is None or place not in beside:
-                return False
-            here = self._worker(point).handshake.get("environment", {}).get("mark")
-            is_roof = point.variant["operation"] == point.variant["roof"]
-            return bool(is_roof and row.environment.get("mark", here) != here)
-
-        return [p for p in self.plan.points if p.identity in due or roof_elsewhere(p)]
-
     def _is_due(self, point: Point) -> bool:
-        if not pinned(point.job) and point.card not in self.pool.cards:
-            return False  # it is done there
+        """Whether a point must be measured now."""
         if self.options["overwrite"]:
             return True
         row = self.ledger.latest(point.identity)
@@ -183,7 +159,7 @@ class Sweep:
         if row.status == "crashed":
             worker.stop()  # one that gave a senseless answer would fail at other kernels too
         if lost is None and self._again(row):
-            progress.repeats(point, row)
+            progress.note(f"{point}: {'; '.join(row.suspect)}; measured once more")
             return self._visit(point, progress)
         progress.ends(point, row)
         return lost is None  # nor could one be started for the next point

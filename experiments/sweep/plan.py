@@ -10,9 +10,7 @@ import hashlib
 import json
 import random
 import re
-import sys
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -161,16 +159,10 @@ class Plan:
     asked: dict[str, list[Identity]]
 
 
-def make_plan(
-    jobs: Sequence[Job],
-    pool: WorkerPool,
-    begun: Mapping[str, Counter[int]] | None = None,
-    is_done: Callable[[Identity], bool] = lambda _: False,
-) -> Plan:
+def make_plan(jobs: Sequence[Job], pool: WorkerPool) -> Plan:
     """Describes every job, assigns the shards to cards, and orders the points.
 
-    The pool's workers are started already. Of an earlier run, ``begun`` says by job name how many
-    rows a card has, and ``is_done`` whether a point need not be measured.
+    The pool's workers are started already.
 
     Raises:
         UserError: naming the job at fault and why; nothing has been measured.
@@ -179,7 +171,7 @@ def make_plan(
     for job in jobs:
         variants[job.name] = _describe(job, pool.place(job).of_kernel(job.config["kernel"]))
         shards.setdefault(job.shard, []).append(job)
-    cards = _cards_of(shards, variants, pool, begun or {}, is_done)
+    cards = _cards_of(shards, variants, pool)
     points, asked = dict[Identity, Point](), dict[str, list[Identity]]()
     seed = jobs[0].config["seed"]
     for round_ in range(jobs[0].config["rounds"]):
@@ -210,43 +202,23 @@ def _visit(
 
 
 def _cards_of(
-    shards: Mapping[tuple[str, ...], Sequence[Job]],
-    variants: Mapping[str, Any],
-    pool: WorkerPool,
-    begun: Mapping[str, Counter[int]],
-    is_done: Callable[[Identity], bool],
+    shards: Mapping[tuple[str, ...], Sequence[Job]], variants: Mapping[str, Any], pool: WorkerPool
 ) -> dict[tuple[str, ...], int]:
-    """The card of each shard: the one that it pins, one that has rows of it, or any.
+    """The card of each shard: the one that it pins, or the one with the least to do.
 
-    A shard that is done stays where it is. One that was begun goes on where it began, if that card
-    is at hand: its ratios are between neighbours on one card. The others go, the longest first, to
-    the card with the least to do.
+    The longest shard comes first. The same jobs on the same cards are assigned alike, so that a
+    sweep is resumed where it began.
     """
     found = {shard: pool.place(jobs[0]).card for shard, jobs in shards.items()}
-    free = [shard for shard in shards if not pinned(shards[shard][0])]
-    left_s = dict.fromkeys(pool.alike() if free else (), 0.0)
-    drafts = {shard: _visit(shards[shard], variants, pool, 0, 0) for shard in free}
-    cost_s = {shard: sum(point.estimate_s for point in drafts[shard]) for shard in free}
-    for shard in sorted(free, key=lambda one: -cost_s[one]):
-        jobs = shards[shard]
-        rows = sum((begun.get(job.name, Counter()) for job in jobs), Counter[int]())
-        known = [card for card, _ in rows.most_common()]
-        visits = [
-            (point.key, i) for point in drafts[shard] for i in range(jobs[0].config["rounds"])
-        ]
-        done = [card for card in known if all(is_done((key, card, i)) for key, i in visits)]
-        if here := [card for card in known if card in left_s] or done:
-            found[shard] = here[0]
-        else:
-            found[shard] = min(left_s, key=lambda card: left_s[card])
-            if known:
-                print(
-                    f"{' '.join(shard)} was begun on card {known[0]}, which is not "
-                    "among this sweep's cards; all of it is measured on another",
-                    file=sys.stderr,
-                )
-        if found[shard] in left_s:
-            left_s[found[shard]] += cost_s[shard]
+    cost_s = {
+        shard: sum(point.estimate_s for point in _visit(jobs, variants, pool, 0, 0))
+        for shard, jobs in shards.items()
+        if not pinned(jobs[0])
+    }
+    left_s = dict.fromkeys(pool.alike() if cost_s else (), 0.0)
+    for shard in sorted(cost_s, key=lambda one: -cost_s[one]):
+        found[shard] = min(left_s, key=lambda card: left_s[card])
+        left_s[found[shard]] += cost_s[shard]
     return found
 
 
@@ -274,9 +246,8 @@ def _describe(job: Job, worker: Worker) -> dict[str, Any]:
         gpu["name"] = name
         gpu["facts"] = (description_of(name) or {}).get("facts", {})
     asked = {"kernel": job.config["kernel"], "shapes": job.shapes, "dtypes": job.dtypes}
-    limits = {"describing": DESCRIBE_LIMIT_S}
     try:
-        reply = worker.request({"do": "describe", "job": asked}, limits, "describing")
+        reply = worker.request({"do": "describe", "job": asked}, describing=DESCRIBE_LIMIT_S)
     except WorkerDied as error:
         raise UserError(f"kernel={job.kernel}: {error}; see {worker.log}") from None
     if "error" in reply:

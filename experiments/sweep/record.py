@@ -8,7 +8,6 @@ import os
 import secrets
 import threading
 import time
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ from experiments.sweep.plan import PROTOCOL, Identity, Plan, Point
 
 DECLARED = ("rows", "cols", "dtype", "model_reads", "model_writes", "model_bytes",
             "compulsory_bytes", "flops", "exponentials")  # fmt: skip
+PROFILING_LIMIT_S = 600.0
 
 
 @contextlib.contextmanager
@@ -63,7 +63,6 @@ class Ledger:
         self._out = out
         self._latest: dict[Identity, Row] = {}
         self._highest_mhz: dict[tuple[str, str | None], float] = {}
-        self.begun = dict[str, Counter[int]]()  # by job, of the rows at the start, those of a card
         self._files: dict[Path, tuple[int, int]] = {}  # as this sweep left them: inode and size
         self._threads = threading.Lock()
         for path in rows_files(out):
@@ -79,8 +78,6 @@ class Ledger:
                 raise UserError(why) from None
             except OSError as error:
                 raise UserError(f"{path} cannot be read or written: {error.strerror}") from None
-            name = path.parent.relative_to(out).as_posix()
-            self.begun[name] = Counter(row.card for row in rows)
             for row in rows:
                 self._take(row)
 
@@ -175,10 +172,11 @@ def truncate_torn_line(path: Path) -> None:
         os.fsync(file.fileno())
 
 
-def measure(point: Point, worker: Worker) -> dict[str, Any]:
+def measure(point: Point, worker: Worker, range_: str = "") -> dict[str, Any]:
     """A point's outcome; whatever happens to the worker that measures it becomes one.
 
-    ``wall_s`` is the whole of it as the parent saw it, a new worker's start left out.
+    With the name of a profiler's range it is not timed, but called once in that range. ``wall_s``
+    is the whole of it as the parent saw it, a new worker's start left out.
 
     Raises:
         WorkerError: no worker could be started.
@@ -186,18 +184,15 @@ def measure(point: Point, worker: Worker) -> dict[str, Any]:
     if point.refusal:
         return point.refusal
     worker.start()
-    timing = point.job.config["timing"]
-    limits = {"compiling": timing["compile_limit_s"], "sampling": timing["sampling_limit_s"]}
-    request = {
-        "kernel": point.job.config["kernel"],
-        "timing": timing,
-        "seed": point.job.config["seed"],
-        "determinism": point.job.config["determinism"],
-        **{name: point.declared[name] for name in ("rows", "cols", "dtype")},
-    }
+    config = point.job.config
+    asked = {name: config[name] for name in ("kernel", "timing", "seed", "determinism")}
+    asked |= {name: point.declared[name] for name in ("rows", "cols", "dtype")} | {"range": range_}
+    timing, request = config["timing"], {"do": "profile" if range_ else "measure", "point": asked}
+    limits = {"sampling": timing["sampling_limit_s"], "compiling": timing["compile_limit_s"]}
     began = time.perf_counter()
     try:
-        outcome = worker.request({"do": "measure", "point": request}, limits, "sampling")
+        # a profiler may replay a kernel, and keep its memory in between
+        outcome = worker.request(request, **{"profiling": PROFILING_LIMIT_S} if range_ else limits)
     except WorkerDied as error:
         outcome = {"status": error.status, "reason": str(error)}
     outcome["wall_s"] = time.perf_counter() - began
