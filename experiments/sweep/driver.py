@@ -20,10 +20,17 @@ from experiments.data.rows import Row
 from experiments.errors import SweepFailed, UserError
 from experiments.sweep.cards import WorkerPool, cards_of
 from experiments.sweep.client import Worker, WorkerError
-from experiments.sweep.guards import suspicions
 from experiments.sweep.jobs import Job, options_of
 from experiments.sweep.plan import Plan, Point, make_plan
-from experiments.sweep.record import Ledger, folder_lock, measure, row_of, save_plan, sweep_name
+from experiments.sweep.record import (
+    Ledger,
+    folder_lock,
+    measure,
+    row_of,
+    save_plan,
+    suspicions,
+    sweep_name,
+)
 from experiments.sweep.summary import Progress, account, print_estimate, print_summary
 from experiments.wandb import check_tracker, mirror
 

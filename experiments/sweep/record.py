@@ -23,6 +23,12 @@ from experiments.sweep.plan import PROTOCOL, Identity, Plan, Point
 DECLARED = ("rows", "cols", "dtype", "model_reads", "model_writes", "model_bytes",
             "compulsory_bytes", "flops", "exponentials")  # fmt: skip
 PROFILING_LIMIT_S = 600.0
+# A step of an H200's SM clock is 15 MHz, 0.8 % of 1980; one step comes and goes by itself. Beyond
+# two steps a kernel that the SMs limit slows by more than the 1 % that ratios are to resolve.
+CLOCK_DRIFT = 0.02
+# A point lasts a tenth of a second to a few. NVML reports whole degrees; five within one point are
+# a card that comes out of idle or loses its cooling, not the few of a card at work.
+RAMP_C = 5.0
 
 
 @contextlib.contextmanager
@@ -199,6 +205,33 @@ def measure(point: Point, worker: Worker, range_: str = "") -> dict[str, Any]:
     if outcome.pop("sticky", False):
         worker.stop()  # its CUDA context is lost, and every later point would fail with it
     return outcome
+
+
+def suspicions(row: Mapping[str, Any], highest_mhz: float | None) -> list[str]:
+    """Every reason to distrust a timed row, one sentence each; its first word is the kind.
+
+    A suspect row is kept, and its point is measured once more: the last attempt counts.
+
+    Args:
+        row: The outcome's fields as a row has them.
+        highest_mhz: The highest SM clock this sweep saw on the card before, if any.
+    """
+    if row.get("time_us") is None:
+        return []
+    found = [f"throttled: {reason}" for reason in row.get("throttled") or []]
+    before, after = row.get("sm_clock_before_mhz"), row.get("sm_clock_mhz")
+    if before and after and abs(after - before) > CLOCK_DRIFT * max(before, after):
+        found.append(f"clock: from {before:g} to {after:g} MHz within the point")
+    elif after is not None and highest_mhz and after < (1 - CLOCK_DRIFT) * highest_mhz:
+        found.append(f"clock: {after:g} MHz, where this card ran at {highest_mhz:g} in this sweep")
+    if others := row.get("other_processes"):
+        found.append(f"shared: {others} other compute process{'es' * (others > 1)} on the card")
+    before, after = row.get("temperature_before_c"), row.get("temperature_c")
+    if before is not None and after is not None and after - before > RAMP_C:
+        found.append(f"heating: from {before:g} to {after:g} °C within the point")
+    if row.get("timer") == "host" and (row.get("late") or 0) > len(row["samples_us"]) / 2:
+        found.append(f"disturbed: another process had a core in {row['late']} windows")
+    return found
 
 
 def row_of(

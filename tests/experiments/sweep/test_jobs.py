@@ -10,8 +10,8 @@ import yaml
 
 from experiments.data.files import validated
 from experiments.data.jobs import GridConfig
-from experiments.sweep.guards import suspicions
 from experiments.sweep.jobs import with_roofs
+from experiments.sweep.record import suspicions
 from experiments.worker.describe import build_kernel
 from experiments.worker.place import foreign
 from tests.conf import KERNELS
