@@ -25,16 +25,13 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 from pydantic import BaseModel, ValidationError
 
-from experiments.data import jobs as schema
 from experiments.data.jobs import ABOUT, CONF, MOST_POINTS, PLAIN, Config
 from experiments.errors import UserError, on_one_line
 
-GROUPS: dict[str, type[BaseModel]] = {
-    "grid": schema.GridConfig,
-    "dtype": schema.DtypeConfig,
-    "gpu": schema.GpuConfig,
-    "timing": schema.TimingConfig,
-    "tracker": schema.TrackerConfig,
+GROUPS = {
+    name: field.annotation
+    for name, field in Config.model_fields.items()
+    if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel)
 }
 # Options of the whole sweep; jobs of one sweep may not differ in them.
 SHARED = ("out", "rounds", "fresh", "seed", "remeasure", "determinism", "overwrite", "only_failed",
@@ -118,8 +115,7 @@ class Job:
 
 def register() -> None:
     """Makes the options and their defaults known to Hydra, before any composition."""
-    models: dict[str, type[BaseModel]] = {"": Config} | GROUPS
-    for group, model in models.items():
+    for group, model in [("", Config), *GROUPS.items()]:
         node = {
             name: "???" if field.is_required() else field.get_default(call_default_factory=True)
             for name, field in model.model_fields.items()
@@ -221,16 +217,6 @@ def combinations(overrides: Sequence[str]) -> list[list[str]]:
     return own_overrides([list(job) for job in itertools.product(*found.values())])
 
 
-def composed(overrides: Sequence[str]) -> DictConfig:
-    """A job's configuration with Hydra's own part, in Hydra's context."""
-    return hydra.compose("config", [*overrides], return_hydra_config=True)
-
-
-def compose(overrides: Sequence[str]) -> Job:
-    """One job, composed and checked, in Hydra's context; raises as `job_from` and Hydra do."""
-    return job_from(composed(overrides), overrides)
-
-
 def own_overrides(jobs: Sequence[Sequence[str]]) -> list[list[str]]:
     """Each job's overrides, without those that are another kernel's alone; equal jobs once.
 
@@ -242,10 +228,9 @@ def own_overrides(jobs: Sequence[Sequence[str]]) -> list[list[str]]:
     for name, job in zip(chosen, jobs, strict=True):
         mine = []
         for override in job:
-            of = re.match(r"([+~]*)kernel\.([\w-]+)\.", override)
+            of = re.match(r"([+~]*kernel\.)([\w-]+)\.", override)
             if of and of[2] in chosen:
-                if of[2] == name:
-                    mine.append(f"{of[1]}kernel.{override[of.end() :]}")
+                mine += [of[1] + override[of.end() :]] * (of[2] == name)
             elif name == OUTSIDE or OUTSIDE not in chosen or not PLACED.match(override):
                 mine.append(override)
         found[tuple(mine)] = None
@@ -289,12 +274,14 @@ def with_roofs(jobs: Iterable[Job]) -> Iterator[Job]:
             yield compose([*kept, f"kernel={job.roof}"])
 
 
-def job_from(config: DictConfig, overrides: Sequence[str]) -> Job:
-    """Checks a composed configuration and makes it a job.
+def compose(overrides: Sequence[str], composed: DictConfig | None = None) -> Job:
+    """One job, composed in Hydra's context if it is not yet, and checked.
 
     Raises:
         UserError: naming the option at fault.
+        HydraException: it cannot be composed.
     """
+    config = composed or hydra.compose("config", [*overrides], return_hydra_config=True)
     choices = config.hydra.runtime.choices
     own = OmegaConf.masked_copy(config, [str(key) for key in config if key != "hydra"])
     try:
@@ -377,24 +364,21 @@ def _safe(text: str) -> str:
 def reason_of(error: Exception) -> str:
     """An error of Hydra's, of a file of conf/, or of the system, in the words of this program."""
     text = on_one_line(str(error))
-    unread = re.match(r"LexerNoViableAltException: (.*?),? \^", text)
-    if unread:
+    if unread := re.match(r"LexerNoViableAltException: (.*?),? \^", text):
         return f"{unread[1]} is not in Hydra's grammar; a value with special characters is quoted"
-    absent = re.search(
-        r"Could not find '([\w/]+)/([^'/]+)', Available options in '.*?': (.*)", text
-    )
-    if absent:
+    if absent := re.search(r"Could not find '([\w/]+)/([^'/]+)', Available .*?: (.*)", text):
         group, name, names = absent.groups()
         if group == "hydra/launcher":
             return f"{group}={name} {NO_LAUNCHER}"
-        near = get_close_matches(name, names.split(", "))
-        hint = f" did you mean {' or '.join(near)}?" if near else ""
+        near = " or ".join(get_close_matches(name, names.split(", ")))
+        hint = f" did you mean {near}?" if near else ""
         return f"{group}={name} names no file of conf/{group}/;{hint} --help lists them"
-    unknown = re.match(r"Could not override '([\w.@/]+)'\.", text)
-    if unknown and unknown[1].count(".") == 1 and unknown[1].startswith("kernel."):
-        tunable = unknown[1].removeprefix("kernel.")
-        return f"a kernel of this sweep has no {tunable!r}; kernel.NAME.{tunable}= is of one kernel"
-    if unknown:
+    if tunable := re.match(r"Could not override 'kernel\.(\w+)'\.", text):
+        return (
+            f"a kernel of this sweep has no {tunable[1]!r}; kernel.NAME.{tunable[1]}= is of one "
+            "kernel"
+        )
+    if unknown := re.match(r"Could not override '([\w.@/]+)'\.", text):
         return f"there is no option {unknown[1]!r}; --help lists those there are"
     if isinstance(error.__cause__, OmegaConfBaseException):
         text = on_one_line(f"{error}\n{error.__cause__}")
