@@ -1,8 +1,7 @@
 """``python -m experiments.reproduce --rows DIR --out DIR2``: measures recorded points again.
 
-Exactly the points that rows hold, at the configuration recorded beside them, in as many rounds,
-into a folder of their own; then ``python -m analysis compare`` compares the two. Exit status 0: all
-came back as recorded (same code, GPU, libraries, protocol), and none is slower. 2: wrong input.
+Exactly these points, at the configuration recorded beside them, into a folder of their own; then
+``python -m analysis compare``. Exit status 0: all came back as recorded, and none is slower.
 """
 
 from __future__ import annotations
@@ -11,19 +10,16 @@ import re
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterable
 from pathlib import Path
 
 from experiments.child import ROOT
 from experiments.data.files import validated
-from experiments.data.jobs import ABOUT, CONF, Config, read_yaml
-from experiments.data.recordings import recorded_jobs
-from experiments.data.rows import ROWS, Row, read_rows
+from experiments.data.jobs import Config
+from experiments.data.recordings import Place, recorded_jobs
+from experiments.data.rows import Row
 from experiments.errors import Parser, SweepFailed, UserError, command
 from experiments.sweep.driver import run
-from experiments.sweep.jobs import Job
-
-Rows = dict[tuple[str, int, int, int], Row]  # by dtype, rows, cols and round the last
+from experiments.sweep.jobs import Job, kernel_of_today
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -32,8 +28,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--rows", type=Path, required=True, metavar="DIR", help="what was recorded")
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="for the new rows")
     parser.add_argument("--dry-run", action="store_true", help="list the points, measure nothing")
-    options = vars(parser.parse_args(arguments))
-    return command(lambda: reproduce(**options))
+    return command(lambda: reproduce(**vars(parser.parse_args(arguments))))
 
 
 def reproduce(rows: Path, out: Path, dry_run: bool) -> int:
@@ -55,10 +50,10 @@ def reproduce(rows: Path, out: Path, dry_run: bool) -> int:
             run([job for job, _ in jobs], sorted({r.card for _, old in jobs for r in old.values()}))
         except SweepFailed:
             failed = True
-        for job, recorded in jobs:
-            path = Path(job.config["out"]) / job.name / ROWS
-            again = by_place(read_rows(path)) if path.exists() else {}
-            reasons.update(difference(old, again.get(place)) for place, old in recorded.items())
+        again = {one.name: one.last for one in recorded_jobs(Path(jobs[0][0].config["out"]))}
+        for job, old in jobs:
+            new = again.get(job.name, {})
+            reasons.update(difference(row, new.get(place)) for place, row in old.items())
     if dry_run:
         return 0
     print(f"\n{reasons.pop('', 0):,} points were measured again as recorded.")
@@ -69,12 +64,7 @@ def reproduce(rows: Path, out: Path, dry_run: bool) -> int:
     return max(compared.returncode, int(failed or bool(reasons)))
 
 
-def by_place(rows: Iterable[Row]) -> Rows:
-    """The last row at each place."""
-    return {(row.dtype, row.rows, row.cols, row.round): row for row in rows}
-
-
-def jobs_of(root: Path, out: Path, dry_run: bool = False) -> list[tuple[Job, Rows]]:
+def jobs_of(root: Path, out: Path, dry_run: bool = False) -> list[tuple[Job, dict[Place, Row]]]:
     """What measures a sweep's points again and no others, each job with its points' last rows.
 
     A recorded folder may be anybody's: nothing is sent to its tracker, its kernels are of
@@ -83,31 +73,28 @@ def jobs_of(root: Path, out: Path, dry_run: bool = False) -> list[tuple[Job, Row
     Raises:
         UserError: the files beside rows do not say how they were measured.
     """
-    found = [(one, by_place(one.rows)) for one in recorded_jobs(root) if one.rows]
+    found = [(one, one.last) for one in recorded_jobs(root) if one.rows]
     rounds = 1 + max((place[3] for _, rows in found for place in rows), default=0)
     changed = {"out": str(out), "dry_run": dry_run, "rounds": rounds, "only_failed": False}
     changed |= {"tracker": {"backend": "none"}, "overwrite": False}
-    files, jobs = read_yaml(CONF / "kernel"), []
+    jobs = []
     for one, rows in found:
         new = [*rows.values()][-1]
         try:
-            config = {**(one.config or {}), **changed}
-            if not re.fullmatch(r"kernels(\.\w+)+", str(config["kernel"]["_target_"])):
-                raise ValueError("kernel._target_ is no class below kernels")
-            if today := files.get(new.kernel.partition("-")[0]):  # a twin has a mark
-                own = {key: config["kernel"].get(key, today[key]) for key in {*today} - {*ABOUT}}
-                config["kernel"] = own | {"_target_": today["_target_"]}
-            config["seed"] = new.environment.get("seed", config["seed"])
+            old = validated(Config, one.config).model_dump()
             card = {"name": new.gpu, "match": f"^{re.escape(new.gpu)}$"}
-            config["gpu"] = config["gpu"] | card
-            config["timing"] = config["timing"] | new.environment.get("protocol", {})
-            config = validated(Config, config).model_dump()
-        except (ValueError, TypeError, KeyError) as error:
+            now = {
+                "kernel": kernel_of_today(new.kernel, old["kernel"]),
+                "seed": new.environment.get("seed", old["seed"]),
+                "gpu": old["gpu"] | card,
+                "timing": old["timing"] | new.environment.get("protocol", {}),
+            }
+            config = validated(Config, old | changed | now).model_dump()
+        except ValueError as error:
             where = f"{root}: {one.name}: config.json"
             raise UserError(f"{where} is no job's configuration: {error}") from None
         dtypes, shapes = {key[0]: 0 for key in rows}, {key[1:3]: 0 for key in rows}
-        absent = {(d, *s) for d in dtypes for s in shapes} - {key[:3] for key in rows}
-        places = tuple(shapes), tuple(dtypes), (), frozenset(absent)
+        places = tuple(shapes), tuple(dtypes), (), frozenset(key[:3] for key in rows)
         jobs.append((Job(one.name, new.kernel, config, *places), rows))
     return jobs
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 from experiments.data.jobs import CONF, read_yaml
@@ -31,7 +30,6 @@ def description_of(gpu: str) -> dict[str, Any] | None:
     return next(matching, None)
 
 
-@cache  # asked for each job of a sweep
 def descriptions() -> tuple[dict[str, Any], ...]:
     """Every file of ``conf/gpu``, by name."""
     return tuple(read_yaml(CONF / "gpu").values())

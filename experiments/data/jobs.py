@@ -266,6 +266,7 @@ def kernel_makers() -> dict[str, str]:
     return {name: str(file["by"]) for name, file in files if "by" in file}
 
 
+@cache
 def read_yaml(folder: Path) -> dict[str, dict[str, Any]]:
     """By name every file of a group of conf/, in order."""
     paths = sorted(folder.glob("*.yaml"))

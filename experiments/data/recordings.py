@@ -27,6 +27,7 @@ from experiments.data.rows import PACKED_ROWS, Row, read_rows, rows_files
 JOBS = "jobs.jsonl.gz"
 CONFIG = "config.json"
 SMALL = ("sweep.json", "variants.json", "sessions.jsonl", COUNTERS, PROBES, HOSTCOST)
+Place = tuple[str, int, int, int]
 
 
 class RecordedJob(NamedTuple):
@@ -41,6 +42,11 @@ class RecordedJob(NamedTuple):
     name: str
     config: dict[str, Any] | None
     rows: list[Row]
+
+    @property
+    def last(self) -> dict[Place, Row]:
+        """The last row of each point, by dtype, rows, cols and round."""
+        return {(row.dtype, row.rows, row.cols, row.round): row for row in self.rows}
 
 
 def pack(sweep: Path, out: Path) -> list[Path]:

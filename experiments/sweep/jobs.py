@@ -25,7 +25,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 from pydantic import BaseModel, ValidationError
 
-from experiments.data.jobs import ABOUT, CONF, MOST_POINTS, PLAIN, Config
+from experiments.data.jobs import ABOUT, CONF, MOST_POINTS, PLAIN, Config, read_yaml
 from experiments.errors import UserError, on_one_line
 
 GROUPS = {
@@ -77,7 +77,7 @@ class Job:
         shapes: Pairs (M, N).
         dtypes: Names of the dtypes to run.
         overrides: What it was composed from.
-        skipped: By dtype, M and N the points that another shard measures.
+        only: By dtype, M and N the points that are measured, where they are not all.
         roof: The operation whose fastest kernel is its roof.
     """
 
@@ -87,7 +87,7 @@ class Job:
     shapes: tuple[tuple[int, int], ...]
     dtypes: tuple[str, ...]
     overrides: tuple[str, ...] = ()
-    skipped: frozenset[tuple[str, int, int]] = frozenset()
+    only: frozenset[tuple[str, int, int]] = frozenset()
     roof: str = ROOF
 
     @property
@@ -351,6 +351,19 @@ def outside_name(kernel: dict[str, Any]) -> str | None:
     kernel["file"] = str(path.resolve())
     taken = (CONF / "kernel" / f"{function}.yaml").is_file()
     return f"{path.stem}.{function}" if taken else function
+
+
+def kernel_of_today(name: str, recorded: dict[str, Any]) -> dict[str, Any]:
+    """A recorded kernel's configuration, with the class and the tunables that it has today.
+
+    Raises:
+        ValueError: its class is none of ``kernels/``; a recording may be anybody's.
+    """
+    if not re.fullmatch(r"kernels(\.\w+)+", str(recorded.get("_target_"))):
+        raise ValueError("kernel._target_ is no class below kernels")
+    today = read_yaml(CONF / "kernel").get(name.partition("-")[0], recorded)  # a twin has a mark
+    own = {key: recorded.get(key, value) for key, value in today.items() if key not in ABOUT}
+    return own | {"_target_": today["_target_"]}
 
 
 def _safe(text: str) -> str:

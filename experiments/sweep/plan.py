@@ -197,7 +197,7 @@ def _visit(
         for job in jobs
         for variant in [variants[job.name]]
         for one in variant["points"]
-        if (one["dtype"], one["rows"], one["cols"]) not in job.skipped
+        if not job.only or (one["dtype"], one["rows"], one["cols"]) in job.only
     ]
 
 
