@@ -138,10 +138,14 @@ def runs_of(sweep: str, jobs: Sequence[tuple[Job, Sequence[Row]]]) -> Iterator[d
                 "config": {"kernel": kernel, "grid": grid, **fixed, **values},
                 "summary": {"points": len(rows), **Counter(row["status"] for row in rows)},
                 "lines": [
-                    {axis: row[field] for axis, field in AXES.items()} | known
+                    {axis: row[field] for axis, field in AXES.items()}
+                    | {
+                        k: row[k]
+                        for k in METRICS
+                        if math.isfinite(row[k] or 0) and row[k] is not None
+                    }
                     for row in rows
                     if row["status"] == "ok"
-                    and (known := {k: v for k in METRICS if _finite(v := row[k])})
                 ],
             }
             own, content = (
@@ -149,10 +153,6 @@ def runs_of(sweep: str, jobs: Sequence[tuple[Job, Sequence[Row]]]) -> Iterator[d
                 for one in ([sweep, job.name, name], run)
             )
             yield run | {"id": f"{own[:12]}-{content[:8]}"}
-
-
-def _finite(value: float | None) -> bool:
-    return value is not None and math.isfinite(value)
 
 
 def _waiting(files: Iterable[Path]) -> list[Path]:

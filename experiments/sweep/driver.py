@@ -152,32 +152,27 @@ class Sweep:
                     return
 
     def _visit(self, point: Point, progress: Progress) -> bool:
-        """Measures a point, and says whether the card's thread can go on."""
+        """Measures a point, records it, and says whether the card's thread can go on."""
         progress.begins(point)
-        worker, lost = self._worker(point).of_kernel(point.job.config["kernel"]), None
+        worker, lost = self._worker(point).of_kernel(point.job.config["kernel"]), False
         try:
             outcome = measure(point, worker)
         except WorkerError as error:
-            lost = f"no worker could be started: {error}"
-            outcome = {"status": "crashed", "reason": lost}
+            lost = True
+            outcome = {"status": "crashed", "reason": f"no worker could be started: {error}"}
         if self._stopping.is_set():
             return False  # the worker was ended under the point, which says nothing of it
-        row = self._record(point, outcome, worker.handshake)
+        known, there = self.ledger.latest(point.identity), worker.handshake
+        highest = self.ledger.highest_mhz(point.gpu, there["environment"].get("mark"))
+        outcome = outcome | {"suspect": suspicions(outcome, highest)}
+        attempt = known.attempt + 1 if known else 1
+        row = row_of(point, outcome, sweep=self.name, attempt=attempt, handshake=there)
+        self.ledger.record(point.job.name, row)
+        self.measured.append(row)
         if row.status == "crashed":
             worker.stop()  # one that gave a senseless answer would fail at other kernels too
-        if lost is None and self._again(row):
+        if not lost and self._again(row):
             progress.note(f"{point}: {'; '.join(row.suspect)}; measured once more")
             return self._visit(point, progress)
         progress.ends(point, row)
-        return lost is None  # nor could one be started for the next point
-
-    def _record(self, point: Point, outcome: dict[str, Any], handshake: dict[str, Any]) -> Row:
-        """Makes a point's outcome a row and puts it on disk."""
-        highest = self.ledger.highest_mhz(point.gpu, handshake["environment"].get("mark"))
-        outcome = outcome | {"suspect": suspicions(outcome, highest)}
-        known = self.ledger.latest(point.identity)
-        attempt = known.attempt + 1 if known else 1
-        row = row_of(point, outcome, sweep=self.name, attempt=attempt, handshake=handshake)
-        self.ledger.record(point.job.name, row)
-        self.measured.append(row)
-        return row
+        return not lost  # nor could one be started for the next point

@@ -126,8 +126,7 @@ def interleave(points: Iterable[Point], seed: int, round_: int) -> list[Point]:
     """A shard's points of one round: shapes in random order, and all kernels at a shape together.
 
     A ratio or a share of the roof then compares neighbours in time; the kernels' order among
-    themselves is random too, so that no kernel always follows the same one. A sweep's first shape
-    alone begins with what compiles fast, so that there is something to see at once.
+    themselves is random too, so that no kernel always follows the same one.
     """
     dice = random.Random(f"{seed}/{round_}")
     places: dict[tuple[str, int, int], list[Point]] = {}
@@ -137,8 +136,6 @@ def interleave(points: Iterable[Point], seed: int, round_: int) -> list[Point]:
     dice.shuffle(order)
     for group in places.values():
         dice.shuffle(group)
-    if order and round_ == 0:
-        places[order[0]].sort(key=lambda point: COMPILE_S.get(point.variant["backend"], 0.0) >= 1)
     return [point for place in order for point in places[place]]
 
 

@@ -126,19 +126,6 @@ def test_wrong_options_are_one_line_and_nothing_is_submitted(
 
 
 @on_slurm
-def test_the_wrong_card_is_an_error_and_no_row(cluster: Cluster, tmp_path: Path) -> None:
-    asked = [*ONE[:-4], "gpu=h200", *QUICK]
-    assert cluster.submit(tmp_path, *asked).status == 0
-    wait_until(lambda: not cluster.jobs("pending,running,completing"), 120)
-    seen = cluster.submit(tmp_path, *asked, "dry_run=true")
-    # without a driver and with another card the reason differs, the advice does not
-    assert "points are missing (log: " in seen.stdout
-    logs = [path.read_text() for path in (tmp_path / "slurm" / "log").glob("*.err")]
-    assert any("no CUDA driver" in log for log in logs), logs
-    assert seen.rows == []
-
-
-@on_slurm
 def test_rows_measured_without_slurm_are_not_mixed_with_its_own(
     cluster: Cluster, tmp_path: Path
 ) -> None:
