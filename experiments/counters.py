@@ -160,9 +160,10 @@ def read_launches(text: str) -> pd.DataFrame:
     cells = table.reindex(columns=[*METRICS.values()]).astype(str)
     # 12,345.6, or 158 (0: 7; …) where instances follow, or n/a
     cells = cells.apply(lambda column: column.str.partition("(")[0].str.replace(",", ""))
-    found = cells.apply(pd.to_numeric, errors="coerce").set_axis([*METRICS], axis=1)
+    found: pd.DataFrame = cells.apply(pd.to_numeric, errors="coerce").set_axis([*METRICS], axis=1)
     found["kernel_us"] /= 1e3  # ns, the base unit
-    return found.assign(range=names)
+    found["range"] = names
+    return found
 
 
 if __name__ == "__main__":

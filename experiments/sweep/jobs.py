@@ -115,7 +115,8 @@ class Job:
 
 def register() -> None:
     """Makes the options and their defaults known to Hydra, before any composition."""
-    for group, model in [("", Config), *GROUPS.items()]:
+    models: dict[str, type[BaseModel]] = {"": Config} | GROUPS
+    for group, model in models.items():
         node = {
             name: "???" if field.is_required() else field.get_default(call_default_factory=True)
             for name, field in model.model_fields.items()

@@ -172,10 +172,12 @@ def print_table(names: Sequence[str], lines: Sequence[Sequence[str]]) -> None:
             widths.pop(name, None)
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name, width in widths.items():
-        folded, justify = name in FOLDED, "left" if name in LEFT else "right"
-        least = min(width, 12) if folded else width
         table.add_column(
-            name, justify=justify, min_width=least, no_wrap=not folded, overflow="fold"
+            name,
+            justify="left" if name in LEFT else "right",
+            min_width=min(width, 12) if name in FOLDED else width,
+            no_wrap=name not in FOLDED,
+            overflow="fold",
         )
     for cells in zip(*(columns[name] for name in widths), strict=True):
         table.add_row(*map(escape, cells))
