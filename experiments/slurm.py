@@ -27,7 +27,8 @@ from typing import Any, NamedTuple
 from experiments import child
 from experiments.data.jobs import TrackerConfig
 from experiments.data.metrics import latest
-from experiments.data.rows import Row, read_rows, rows_files
+from experiments.data.recordings import recorded_jobs
+from experiments.data.rows import Row, rows_files
 from experiments.errors import SweepFailed, UserError, command, on_one_line
 from experiments.sweep.driver import run as run_sweep
 from experiments.sweep.jobs import Job, options_of
@@ -188,12 +189,9 @@ def submit(executor: Any, due: Sequence[Sequence[Job]], sweep: str) -> list[str]
 
 def rows_of(folder: Path, jobs: Iterable[Job]) -> list[tuple[Row, str]]:
     """The last row of each point of a shard's jobs, each with its job's label."""
-    last = {}
-    for job in jobs:
-        path = folder / job.name / "rows.jsonl"
-        for row in read_rows(path) if path.is_file() else ():
-            last[job.name, row.rows, row.cols, row.dtype, row.round] = row, job.label
-    return list(last.values())
+    labels = {job.name: job.label for job in jobs}
+    known = [one for one in recorded_jobs(folder) if one.name in labels]
+    return [(row, labels[one.name]) for one in known for row in one.last.values()]
 
 
 def look(jobs: Sequence[Job], rows: Sequence[Row], latest: str, queue: States) -> State:
