@@ -119,6 +119,7 @@ lint: $(READY)  ## test: ruff and mypy
 sync: $(READY)  ## measure: upload the offline W&B runs of outputs/, or of OUT=dir
 	@$(PY) -m experiments.wandb $(if $(OUT),--out "$$OUT") $(ARGS)
 wheelhouse: .python  ## install: wheels for a node without internet (FOR=3.12 EXTRA=peers)
+	@echo "filling $(WHEELHOUSE)/ with wheels for Python $(FOR)"; rm -f $(WHEELHOUSE)/*.whl
 	@$(environment) wheelhouse $(WHEELHOUSE) $(FOR) $(EXTRA)
 clean:  ## install: remove environments and caches; outputs/ stays
 	rm -rf .venv .site build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
@@ -127,7 +128,14 @@ clean:  ## install: remove environments and caches; outputs/ stays
 	@$(environment) check
 # Dependencies alone are installed: the project runs from its checkout.
 $(VENV)/.ready: pyproject.toml constraints.txt | .python
+	@echo "building $(VENV) (once, a minute or two)"; $(PYTHON) -m venv $(VENV)
 	@$(environment) build $(VENV)
 	@touch $@
-.system: .python
-	@$(environment) system $(PYTHON) $(WHEELHOUSE) .site
+wheels = $(wildcard $(WHEELHOUSE)/*.whl)
+.site/.ready: $(wheels) | .python
+	@echo "unpacking $(WHEELHOUSE)/ into .site (once)"; rm -rf .site
+	@$(PYTHON) -m pip install -qq --no-index --no-deps --target .site $^ || \
+	    { echo "error: wheels not for $(PYTHON): make wheelhouse FOR=its version" >&2; exit 1; }
+	@touch $@
+.system: .python $(if $(wheels),.site/.ready)
+	@$(environment) system $(PYTHON)

@@ -2,20 +2,19 @@
 
 Measures one function of one file anywhere, beside PyTorch's, the compiler's, ours, the public
 kernels that are installed, and a copy of the same matrix. Nothing is written beside the file.
-``from experiments import bench, sweep`` does the same from Python. A worker process measures,
-whatever the calling program has imported.
+``from experiments import bench, sweep`` does the same from Python: a worker process measures.
 """
 
 from __future__ import annotations
 
-import bisect
 import inspect
 import io
 import json
+import math
 import re
 import tempfile
 import textwrap
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stdout, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -77,7 +76,7 @@ def sweep(*overrides: str, out: str | Path) -> pd.DataFrame:
     """
     import pandas as pd
 
-    run(overrides, Path(out))
+    _sweep(overrides, Path(out))
     return pd.DataFrame(derive(rows_of(Path(out))))
 
 
@@ -113,19 +112,15 @@ def bench(
     return pd.DataFrame(lines_of(rows_of(folder), names))
 
 
+def _sweep(overrides: Sequence[str], out: Path) -> None:
+    """Runs a sweep as the command line does; its progress is shown, its table is not."""
+    with redirect_stdout(io.StringIO()), suppress(SweepFailed):
+        act_on([*overrides, f"out='{out.resolve()}'"])
+
+
 def rows_of(out: Path) -> list[Row]:
     """The last row of each point of a sweep."""
     return latest(row for path in rows_files(out) for row in read_rows(path))
-
-
-def run(overrides: Sequence[str], out: Path) -> None:
-    """Runs a sweep as the command line does; its progress is shown, its table is not.
-
-    Raises:
-        UserError: it was refused.
-    """
-    with redirect_stdout(io.StringIO()), suppress(SweepFailed):
-        act_on([*overrides, f"out='{out.resolve()}'"])
 
 
 def written(function: Callable[..., Any], folder: Path) -> str:
@@ -186,7 +181,7 @@ def measured(
     ]
     if not on_card:  # a sample there flushes a large cache first: 0.1 s
         words += ["timing.min_samples=10", "timing.max_samples=30"]
-    run([*words, *overrides], folder)
+    _sweep([*words, *overrides], folder)
     taken = {path.stem for path in (CONF / "kernel").glob("*.yaml")}
     return [f"{path.stem}.{n}" if n in taken else n for n in found["functions"]], folder
 
@@ -199,10 +194,9 @@ def inspected(kernel: dict[str, Any], device: str) -> dict[str, Any]:
     """
     worker = Worker(device, 0, OUTPUTS / "worker.log")
     try:
-        limits = {"inspecting": INSPECT_LIMIT_S}
-        reply = worker.request({"do": "inspect", "kernel": kernel}, limits, "inspecting")
+        reply = worker.request({"do": "inspect", "kernel": kernel}, inspecting=INSPECT_LIMIT_S)
     except WorkerDied as error:
-        raise UserError(f"{Path(kernel['file']).name}: {error}") from None
+        reply = {"error": f"{Path(kernel['file']).name}: {error}"}
     finally:
         worker.stop()
     if "error" in reply:
@@ -210,16 +204,18 @@ def inspected(kernel: dict[str, Any], device: str) -> dict[str, Any]:
     return reply
 
 
-def lines_of(rows: Sequence[Row], names: Sequence[str]) -> Iterator[dict[str, Any]]:
+def lines_of(rows: Sequence[Row], names: Sequence[str]) -> list[dict[str, Any]]:
     """A line per shape and dtype of the kernels called ``names``, in the last round: `compared`."""
     last = [row for row in rows if row.round == max(one.round for one in rows)]
+    last.sort(key=lambda row: (row.dtype, row.cols, row.rows, row.kernel))
+    lines = []
     for row, ratios in zip(last, compared(last, names), strict=True):
         if row.kernel in names:
-            line = {
-                key: getattr(row, key) for key in ("kernel", "rows", "cols", "dtype", "time_us")
-            }
-            line |= {"low_us": row.time_low_us, "high_us": row.time_high_us} | ratios
-            yield line | {"verdict": _verdict(row, line)}
+            line = {key: getattr(row, key) for key in ("kernel", "rows", "cols", "dtype")}
+            times = {"time_us": row.time_us, "low_us": row.time_low_us, "high_us": row.time_high_us}
+            line |= times | ratios
+            lines.append(line | {"verdict": _verdict(row, line)})
+    return lines
 
 
 def _verdict(row: Row, line: Mapping[str, Any]) -> str:
@@ -243,8 +239,7 @@ def _verdict(row: Row, line: Mapping[str, Any]) -> str:
 def noise_floor(time_us: float) -> float:
     """By how much two equal sweeps on an H200 differ at such a time in at most 5 % of cases."""
     ranges = json.loads(NOISE.read_text(encoding="utf-8"))["ranges"]
-    ends = [one["below_us"] for one in ranges if one["below_us"] is not None]
-    return float(ranges[bisect.bisect_right(ends, time_us)]["floor"])
+    return next(float(one["floor"]) for one in ranges if time_us < (one["below_us"] or math.inf))
 
 
 def _cells(line: dict[str, Any]) -> list[str]:

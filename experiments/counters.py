@@ -39,7 +39,6 @@ METRICS = {  # by the field of a record
     "dram_write_bytes": "dram__bytes_write.sum",
     "l2_to_sm_bytes": "l1tex__m_xbar2l1tex_read_bytes.sum",
 }
-SCALE = {"ns": 1e-3, "nsecond": 1e-3, "byte": 1.0}  # ncu's base units to µs and bytes
 OPTIONS = (
     *("--target-processes", "all"),  # the worker is a child of the command
     *("--profile-from-start", "off"),
@@ -92,28 +91,23 @@ def collect(arguments: Sequence[str]) -> int:
         raise UserError(f"ncu: {wrong[0]} (see {log})")
     if not listed.exists():
         return status  # a dry run, or the command itself has printed what is wrong
-    kept = list(read_records(path, Counters)) if path.exists() else []
-    points = {(r.gpu, r.kernel, r.rows, r.cols, r.dtype): r for r in kept}
     version = subprocess.run([ncu, "--version"], capture_output=True, text=True, timeout=60)
     release = re.search(r"Version (\d[\d.]*)", version.stdout)
     about = {"ncu": release and release[1], "cache_control": CACHE_CONTROL}
+    points = {_place(one): one for one in read_records(path, Counters)} if path.exists() else {}
     statuses = Counter[str]()
     for point in read_records(listed, Profiled):
-        mine = launches[launches["range"] == point.range][[*METRICS]]
-        word: str = point.status
+        mine, word = launches.loc[launches["range"] == point.range, [*METRICS]], str(point.status)
         if word == "ok" and (mine.empty or mine.isna().any(axis=None)):
             word = "without kernels"
             print(f"{point.range}: ncu saw no kernel, as of a copy by the driver; no record")
         elif word == "ok":
-            word, sums = "recorded", {name: float(mine[name].sum()) for name in METRICS}
-            fields = point.model_dump(include=SHARED) | {
-                "launches": len(mine),
-                "environment": point.environment | about,
-                **{name: round(size) for name, size in sums.items()},
-                "kernel_us": sums["kernel_us"],
-            }
+            word, sums = "recorded", mine.sum()
+            sizes = sums.drop("kernel_us").round().astype(int)
+            fields = point.model_dump(include=SHARED) | sums.to_dict() | sizes.to_dict()
+            fields |= {"launches": len(mine), "environment": point.environment | about}
             one = Counters.model_validate(fields)
-            points[one.gpu, one.kernel, one.rows, one.cols, one.dtype] = one
+            points[_place(one)] = one
         statuses[word] += 1
     write_records(path, points.values())
     words = [f"{count} {word}" for word, count in statuses.items()]
@@ -123,17 +117,17 @@ def collect(arguments: Sequence[str]) -> int:
     return 1 if wrong or statuses["failed"] else 0
 
 
+def _place(one: Counters) -> tuple[object, ...]:
+    return one.gpu, one.kernel, one.rows, one.cols, one.dtype
+
+
 def find_ncu() -> str | None:
     """The path of Nsight Compute: from PATH, else of the newest toolkit; None if there is none."""
     return shutil.which("ncu") or max(glob.glob("/usr/local/cuda*/bin/ncu"), default=None)
 
 
 def errors_in(text: str) -> list[str]:
-    """What ncu itself says is wrong, one line each.
-
-    Raises:
-        UserError: this user may not read the counters.
-    """
+    """What ncu itself says is wrong, one line each; a `UserError` where counters are forbidden."""
     if "ERR_NVGPUCTRPERM" in text:
         raise UserError(
             "the driver keeps its counters from this user (ERR_NVGPUCTRPERM): run as root, or have "
@@ -153,26 +147,22 @@ def read_launches(text: str) -> pd.DataFrame:
         `METRICS` in µs or bytes, NaN where a launch has no value.
 
     Raises:
-        UserError: the table lacks its range column, or a metric has a unit unknown here.
+        UserError: the table lacks its range column.
     """
     lines = [line for line in text.splitlines() if line and not line.startswith("==")]
     if not lines:
         return pd.DataFrame(columns=["range", *METRICS])
-    table = pd.read_csv(io.StringIO("\n".join(lines)), dtype=str)
-    ranges = [column for column in map(str, table) if RANGES in column]
-    if not ranges:
+    table = pd.read_csv(io.StringIO("\n".join(lines)), dtype=str)[1:]
+    if not (ranges := [column for column in table if RANGES in str(column)]):
         raise UserError(f"ncu's table has no {RANGES} column; a newer ncu prints one")
-    units, table = table.iloc[0], table[1:].reindex(columns=[ranges[0], *METRICS.values()])
     # 4711  "<default domain>:point 7 online 4096x1024 float32:none:none…"
     names = table[ranges[0]].astype(str).str.extract(r'(point \d+ [^:"]*)')[0].str.strip()
-    found = pd.DataFrame({"range": names})
-    for name, metric in METRICS.items():
-        unit = units.get(metric)
-        if unit not in SCALE:
-            raise UserError(f"ncu gives {metric} in {unit!r}, a unit unknown here")
-        # 12,345.6, or 158 (0: 7; …) where instances follow, or n/a
-        cells = table[metric].astype(str).str.partition("(")[0].str.replace(",", "")
-        found[name] = pd.to_numeric(cells, errors="coerce") * SCALE[unit]
+    cells = table.reindex(columns=[*METRICS.values()]).astype(str)
+    # 12,345.6, or 158 (0: 7; …) where instances follow, or n/a
+    cells = cells.apply(lambda column: column.str.partition("(")[0].str.replace(",", ""))
+    found: pd.DataFrame = cells.apply(pd.to_numeric, errors="coerce").set_axis([*METRICS], axis=1)
+    found["kernel_us"] /= 1e3  # ns, the base unit
+    found["range"] = names
     return found
 
 

@@ -19,15 +19,15 @@ from typing import Any, Literal
 from pydantic import Field
 
 from experiments.data.records import Record, write_records
+from experiments.data.rows import EXPECTED
 from experiments.errors import SweepFailed, UserError
 from experiments.sweep.cards import WorkerPool, cards_of
-from experiments.sweep.client import LEAVING_LIMIT_S, Worker, WorkerDied
+from experiments.sweep.client import LEAVING_LIMIT_S
 from experiments.sweep.jobs import Job, options_of
-from experiments.sweep.plan import Point, make_plan
-from experiments.sweep.record import packages_of
+from experiments.sweep.plan import make_plan
+from experiments.sweep.record import measure, packages_of
 
 LIST = "profiled.jsonl"
-POINT_LIMIT_S = 600.0  # a profiler may replay a kernel, and keep its memory in between
 
 
 class Profiled(Record):
@@ -68,43 +68,29 @@ def profile(jobs: Sequence[Job], cards: Any = (0,)) -> None:
             if dry_run:
                 print(name)
                 continue
-            done.append(_visit(pool.place(point.job, point.card), point, name))
-            why = f": {done[-1].reason}" if done[-1].reason else ""
-            print(f"{name}: {done[-1].status}{why}", flush=True)
+            worker, declared = pool.place(point.job, point.card), point.declared
+            outcome = measure(point, worker, name)
+            expected, why = outcome["status"] in EXPECTED, outcome["reason"] or ""
+            about = {key: point.variant[key] for key in ("operation", "params", "source")}
+            sizes = ("rows", "cols", "dtype", "model_reads", "model_writes")
+            record = Profiled(
+                range=name,
+                status=outcome["status"] if expected else "failed",
+                reason=outcome["reason"],
+                kernel=point.job.label,
+                gpu=point.gpu,
+                environment=worker.handshake["environment"] | packages_of(point),
+                **about,
+                **{key: declared[key] for key in sizes},
+            )
+            print(": ".join(filter(None, [name, record.status, why])), flush=True)
+            done.append(record)
     finally:
         pool.close()
         if done:
             write_records(out / LIST, done)
     if any(record.status == "failed" for record in done):
         raise SweepFailed
-
-
-def _visit(worker: Worker, point: Point, name: str) -> Profiled:
-    """Has a point called twice, the second time in a range of this name."""
-    config, declared, outcome = point.job.config, point.declared, point.refusal
-    place = {key: declared[key] for key in ("rows", "cols", "dtype")}
-    if outcome is None:
-        asked = {"kernel": config["kernel"], "seed": config["seed"], "range": name, **place}
-        message, limits = {"do": "profile", "point": asked}, {"profiling": POINT_LIMIT_S}
-        try:
-            outcome = worker.request(message, limits, "profiling")
-        except WorkerDied as error:
-            outcome = {"status": error.status, "reason": str(error)}
-        if outcome.get("sticky"):
-            worker.stop()  # its CUDA context is lost, and every later point would fail with it
-    expected = outcome["status"] in ("ok", "unsupported")
-    return Profiled(
-        range=name,
-        status=outcome["status"] if expected else "failed",
-        reason=outcome["reason"],
-        kernel=point.job.label,
-        **{key: point.variant[key] for key in ("operation", "params", "source")},
-        **place,
-        gpu=point.gpu,
-        environment=worker.handshake["environment"] | packages_of(point),
-        model_reads=declared["model_reads"],
-        model_writes=declared["model_writes"],
-    )
 
 
 if __name__ == "__main__":

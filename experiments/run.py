@@ -89,12 +89,12 @@ def act_on(arguments: list[str]) -> None:
 def launch(words: Sequence[str]) -> None:
     """Hands all jobs to what ``hydra/launcher`` names, each composed as it is taken."""
     asked = jobs.combinations(words)
-    first = jobs.composed(asked[0])
+    first = hydra.compose("config", asked[0], return_hydra_config=True)
     name = first.hydra.runtime.choices["hydra/launcher"]
     if name not in LAUNCHERS:
         raise UserError(f"hydra/launcher={name} {jobs.NO_LAUNCHER}")
     options: Any = OmegaConf.to_container(first.hydra.launcher, resolve=True)
-    found = chain([jobs.job_from(first, asked[0])], map(jobs.compose, asked[1:]))
+    found = chain([jobs.compose(asked[0], first)], map(jobs.compose, asked[1:]))
     module, _, function = str(options.pop("_target_")).rpartition(".")
     launcher = getattr(import_module(module), function)
     launcher([*found] if name == "profile" else jobs.with_roofs(found), **options)

@@ -24,10 +24,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from experiments.child import ROOT
+from experiments import child
 from experiments.data.jobs import TrackerConfig
-from experiments.data.metrics import plausible
-from experiments.data.rows import Row, read_rows, rows_files
+from experiments.data.metrics import latest
+from experiments.data.recordings import recorded_jobs
+from experiments.data.rows import Row, rows_files
 from experiments.errors import SweepFailed, UserError, command, on_one_line
 from experiments.sweep.driver import run as run_sweep
 from experiments.sweep.jobs import Job, options_of
@@ -47,10 +48,7 @@ States = Mapping[str, str] | None  # by job, in Slurm's words; None where Slurm 
 
 
 class State(NamedTuple):
-    """How a shard stands: one of ``WORDS``, and the reason if its job ended too early.
-
-    Of its points, those whose last row has an expected status are done, the others failed.
-    """
+    """How a shard stands: one of ``WORDS``, why its job ended too early, and its points."""
 
     word: str
     why: str
@@ -97,7 +95,7 @@ def run(composed: Iterable[Job], **given: Any) -> None:
         }
         due = [shard for shard, state in states.items() if state.is_due(shared)]
         for shard, state in states.items():
-            name = " ".join(filter(None, shards[shard][0].shard))
+            name = " ".join(shards[shard][0].shard)
             print(f"{state.word:8} {state.done:>5}/{state.points}  {name}  {state.why}")
         words = Counter(state.word for state in states.values())
         print(f"{len(shards)} shards: " + ", ".join(f"{words[word]} {word}" for word in WORDS))
@@ -112,7 +110,7 @@ def run(composed: Iterable[Job], **given: Any) -> None:
         return
     every = [one for found in rows.values() for one in found]
     labels = {row.key: label for row, label in every}
-    print_summary(plausible([row for row, _ in every]), labels, out, "nothing to submit", [])
+    print_summary(latest(row for row, _ in every), labels, out, "nothing to submit", [])
     if (tracker.backend, tracker.mode) == ("wandb", "online"):  # nodes wrote offline
         print(upload(out))
     if words["failed"]:
@@ -122,25 +120,16 @@ def run(composed: Iterable[Job], **given: Any) -> None:
 def divide(jobs: Sequence[Job], out: Path, on_card: bool) -> dict[str, list[Job]]:
     """By the name of its folder the jobs of each shard, as its node runs them.
 
-    A point that several shards ask for is measured by the first of them alone. ``on_card`` says
-    that Slurm is asked for a card, so that a CPU cannot stand in.
+    ``on_card`` says that Slurm is asked for a card, so that a CPU cannot stand in.
     """
     shards: dict[str, list[Job]] = {}
-    taken: dict[Any, str] = {}
     for job in jobs:
         shard = hashlib.sha256("\0".join(job.shard).encode()).hexdigest()[:12]
-        what = [job.config[name] for name in ("kernel", "gpu", "seed", "timing")]
-        places = [(dtype, m, n) for dtype in job.dtypes for m, n in job.shapes]
-        skipped = {
-            p for p in places if taken.setdefault((job.kernel, str(what), p), shard) != shard
-        }
-        if len(skipped) == len(places):
-            continue
         gpu, tracker = dict(job.config["gpu"]), job.config["tracker"] | {"mode": "offline"}
         if on_card and gpu["device"] == "auto":
             gpu["device"] = "cuda"
         changed = {"out": str(out.resolve() / "shards" / shard), "gpu": gpu, "tracker": tracker}
-        mine = dataclasses.replace(job, config=job.config | changed, skipped=frozenset(skipped))
+        mine = dataclasses.replace(job, config=job.config | changed)
         shards.setdefault(shard, []).append(mine)
     return shards
 
@@ -166,26 +155,21 @@ def _executor(out: Path, given: Mapping[str, Any]) -> Any:
     if not all(map(shutil.which, ("sbatch", "srun", "squeue"))):
         raise UserError("there is no Slurm here (sbatch, srun, squeue); submit from a login node")
     options = {key: value for key, value in given.items() if value is not None}
-    lines, more = options.pop("setup", []), options.pop("more", {})
     executor = submitit.SlurmExecutor(out.resolve() / "slurm" / "log", max_num_timeout=0)
-    path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+    path = child.environment(os.environ)["PYTHONPATH"]
     cpus = "SLURM_CPUS_PER_TASK"  # srun takes it from sbatch by another name alone
+    here = [  # the checkout, whatever the site does with the environment
+        f"cd {shlex.quote(os.getcwd())}",
+        f"export PYTHONPATH={shlex.quote(path)}",
+        f'[ -z "${cpus}" ] || export SRUN_CPUS_PER_TASK="${cpus}"',
+    ]
+    # a job started again by Slurm could meet its own first run, on a node that was only lost from
+    # sight; the submitting side starts it again when asked
+    more = {"no-requeue": True, **options.pop("more", {})}
+    options |= {"additional_parameters": more, "setup": here + options.pop("setup", [])}
+    name = re.sub(r"[^\w.-]", "_", out.resolve().name)
     try:
-        executor.update_parameters(
-            job_name=re.sub(r"[^\w.-]", "_", out.resolve().name),
-            # a job started again by Slurm could meet its own first run, on a node that was only
-            # lost from sight; the submitting side starts it again when asked
-            additional_parameters={"no-requeue": True, **more},
-            setup=[  # the checkout, whatever the site does with the environment
-                f"cd {shlex.quote(os.getcwd())}",
-                f"export PYTHONPATH={shlex.quote(path)}",
-                f'[ -z "${cpus}" ] || export SRUN_CPUS_PER_TASK="${cpus}"',
-                *lines,
-            ],
-            wckey=None,
-            signal_delay_s=SHUTDOWN_S,
-            **options,
-        )
+        executor.update_parameters(job_name=name, wckey=None, signal_delay_s=SHUTDOWN_S, **options)
     except (TypeError, ValueError) as error:
         raise UserError(f"hydra.launcher: {on_one_line(str(error))}") from None
     return executor
@@ -205,18 +189,14 @@ def submit(executor: Any, due: Sequence[Sequence[Job]], sweep: str) -> list[str]
 
 def rows_of(folder: Path, jobs: Iterable[Job]) -> list[tuple[Row, str]]:
     """The last row of each point of a shard's jobs, each with its job's label."""
-    last = {}
-    for job in jobs:
-        path = folder / job.name / "rows.jsonl"
-        for row in read_rows(path) if path.is_file() else ():
-            last[job.name, row.rows, row.cols, row.dtype, row.round] = row, job.label
-    return list(last.values())
+    labels = {job.name: job.label for job in jobs}
+    known = [one for one in recorded_jobs(folder) if one.name in labels]
+    return [(row, labels[one.name]) for one in known for row in one.last.values()]
 
 
 def look(jobs: Sequence[Job], rows: Sequence[Row], latest: str, queue: States) -> State:
     """A shard's state: what Slurm says of its latest job, or else what its rows say."""
-    points = sum(len(job.shapes) * len(job.dtypes) - len(job.skipped) for job in jobs)
-    points *= jobs[0].config["rounds"]
+    points = sum(len(job.shapes) * len(job.dtypes) * job.config["rounds"] for job in jobs)
     done = sum(row.expected for row in rows)
     failed, missing = len(rows) - done, len(rows) < points
     slurms = "RUNNING" if queue is None else queue.get(latest, "")

@@ -1,11 +1,10 @@
 """Weights & Biases: one run a curve, written from rows once measuring has ended.
 
-A run holds what one kernel did in one dtype over N, or over M where N is fixed, under plain names:
-``time_us`` over ``N``. The rows are the truth and W&B is their mirror. Runs are written offline
-and, where the tracker is online, uploaded then by ``wandb sync``, in processes of their own: any
-failure is a warning within a bounded time, and the same command, run again, does the rest. A run's
-id is made of its content, so that nothing is written twice. A curve with further points is a run of
-its own, which replaces the one that waits to be uploaded.
+A run holds what one kernel did in one dtype over N, or over M where N is fixed. The rows are the
+truth and W&B is their mirror: runs are written offline and, where the tracker is online, uploaded
+by ``wandb sync``, in processes of their own. Any failure is a warning within a bounded time, and
+the same command, run again, does the rest. A run's id is made of its content, so that nothing is
+written twice; a curve with further points replaces the one that waits to be uploaded.
 
 ``python -m experiments.wandb [--out DIR]`` uploads the runs that lack W&B's mark, a ``.synced``.
 """
@@ -25,17 +24,15 @@ import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 from experiments import child
+from experiments.data.jobs import TrackerConfig
 from experiments.data.metrics import DERIVED, derive
 from experiments.data.rows import EXPECTED, Row
 from experiments.errors import Parser, UserError, command
-
-if TYPE_CHECKING:
-    from experiments.data.jobs import TrackerConfig
-    from experiments.sweep.jobs import Job
+from experiments.sweep.jobs import Job
 
 AXES = {"M": "rows", "N": "cols", "round": "round"}
 METRICS = ("time_us", "time_low_us", "time_high_us", *DERIVED, "model_bytes", "flops", "peak_bytes",
@@ -48,6 +45,13 @@ NO_KEY = "no W&B key: set WANDB_API_KEY, or run `wandb login`"
 # Of the user's WANDB_ variables those that say where and as whom; RUN_ID or MODE would interfere.
 KEPT = ("API_KEY", "BASE_URL", "ENTITY", "CONFIG_DIR", "IDENTITY_TOKEN_FILE", "CREDENTIALS_FILE",
         "INSECURE_DISABLE_SSL", "HTTP_PROXY", "HTTPS_PROXY", "HTTP_TIMEOUT")  # fmt: skip
+VARIABLES = {
+    "WANDB_SILENT": "true",
+    "WANDB_ERROR_REPORTING": "false",  # crash reports carry paths
+    "WANDB_PROGRAM": "experiments",  # else the command line is taken
+    "WANDB_DATA_DIR": "wandb/data",
+    "WANDB_CACHE_DIR": "wandb/cache",
+}
 # Silent and without anything about host, user, path, code or arguments.
 SETTINGS: dict[str, Any] = {
     "root_dir": ".",
@@ -71,13 +75,11 @@ def check_tracker(tracker: TrackerConfig) -> None:
 
 def has_key() -> bool:
     """Whether W&B finds a key where it looks for one: in the environment or in ``~/.netrc``."""
-    if any(os.environ.get(f"WANDB_{name}") for name in ("API_KEY", "IDENTITY_TOKEN_FILE")):
-        return True
     host = urlsplit(os.environ.get("WANDB_BASE_URL") or "https://api.wandb.ai").hostname or ""
-    try:
-        return netrc.netrc(os.environ.get("NETRC")).authenticators(host) is not None
-    except (OSError, netrc.NetrcParseError):
-        return False
+    keys = [os.environ.get(f"WANDB_{name}") for name in ("API_KEY", "IDENTITY_TOKEN_FILE")]
+    with contextlib.suppress(OSError, netrc.NetrcParseError):
+        keys += netrc.netrc(os.environ.get("NETRC")).authenticators(host) or ()
+    return any(keys)
 
 
 def mirror(
@@ -113,39 +115,44 @@ def mirror(
 
 def runs_of(sweep: str, jobs: Sequence[tuple[Job, Sequence[Row]]]) -> Iterator[dict[str, Any]]:
     """Each curve's run as the writer takes it; a grid of several M and N has a curve for each M."""
-    rows = {row.identity: row for _, found in jobs for row in found}
-    derived = dict(zip(rows, derive([*rows.values()]), strict=True))
+    every = {row.identity: row for _, found in jobs for row in found}
+    derived = dict(zip(every, derive([*every.values()]), strict=True))
     for job, found in jobs:
         widths = {n for _, n in job.shapes}
-        curves = defaultdict[str, list[Any]](list)
+        curves = defaultdict[str, list[dict[str, Any]]](list)
         for row in sorted(found, key=lambda row: (row.cols, row.rows, row.round)):
             m = row.rows if 1 < len(widths) < len(job.shapes) else ""
             curves[f"{row.dtype} {m}"].append(derived[row.identity])
-        for name, curve in curves.items():
-            run = {"group": sweep, "job_type": job.kernel, **_described(job, curve)}
-            run["axis"] = "M" if len(widths) == 1 < len(job.shapes) else "N"
-            texts = json.dumps([sweep, job.name, name]), json.dumps(run)
-            own, content = (hashlib.sha256(text.encode()).hexdigest() for text in texts)
+        for name, rows in curves.items():
+            last, (grid, _, *variation) = rows[-1], job.shard
+            sizes = {name: {row[AXES[name]] for row in rows} for name in ("M", "N")}
+            fixed = {name: last[AXES[name]] for name, some in sizes.items() if len(some) == 1}
+            texts = [f"{name}={size}" for name, size in fixed.items()]
+            values = {name: last[name] for name in VALUES}
+            kernel = {**last["params"], "name": job.kernel, "backend": last["backend"]}
+            run = {
+                "group": sweep,
+                "job_type": job.kernel,
+                "name": " ".join([job.label, grid, last["dtype"], *texts, *variation]),
+                "axis": "M" if len(widths) == 1 < len(job.shapes) else "N",
+                "config": {"kernel": kernel, "grid": grid, **fixed, **values},
+                "summary": {"points": len(rows), **Counter(row["status"] for row in rows)},
+                "lines": [
+                    {axis: row[field] for axis, field in AXES.items()}
+                    | {
+                        k: row[k]
+                        for k in METRICS
+                        if math.isfinite(row[k] or 0) and row[k] is not None
+                    }
+                    for row in rows
+                    if row["status"] == "ok"
+                ],
+            }
+            own, content = (
+                hashlib.sha256(json.dumps(one).encode()).hexdigest()
+                for one in ([sweep, job.name, name], run)
+            )
             yield run | {"id": f"{own[:12]}-{content[:8]}"}
-
-
-def _described(job: Job, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """A run's name, the values to filter by, its points by status, and its lines."""
-    row, lines = rows[-1], []
-    sizes = {name: {one[AXES[name]] for one in rows} for name in ("M", "N")}
-    fixed = {name: row[AXES[name]] for name, several in sizes.items() if len(several) == 1}
-    words = [job.label, job.grid, row["dtype"], *(f"{k}={v}" for k, v in fixed.items())]
-    for one in rows:
-        known = {name: one.get(name) for name in METRICS if one["status"] == "ok"}
-        line = {k: v for k, v in known.items() if v is not None and math.isfinite(v)}
-        lines += [{name: one[field] for name, field in AXES.items()} | line] if line else []
-    kernel = {**row["params"], "name": job.kernel, "backend": row["backend"]}
-    return {
-        "name": " ".join(filter(None, [*words, job.variation])),
-        "config": {"kernel": kernel, "grid": job.grid, **fixed, **{k: row[k] for k in VALUES}},
-        "summary": {"points": len(rows), **Counter(one["status"] for one in rows)},
-        "lines": lines,
-    }
 
 
 def _waiting(files: Iterable[Path]) -> list[Path]:
@@ -159,31 +166,24 @@ def _run(words: Sequence[str], folder: Path, text: str = "") -> str:
     Raises:
         OSError: it failed, or did not end in time; its last line.
     """
-    kept = {k: v for k, v in os.environ.items() if k[:6] != "WANDB_" or k[6:] in KEPT}
-    own = {
-        "SILENT": "true",
-        "ERROR_REPORTING": "false",  # crash reports carry paths
-        "PROGRAM": "experiments",  # else the command line is taken
-        "DATA_DIR": "wandb/data",
-        "CACHE_DIR": "wandb/cache",
-    }
-    with subprocess.Popen(
+    given = {k: v for k, v in os.environ.items() if k[:6] != "WANDB_" or k[6:] in KEPT}
+    process = subprocess.Popen(
         [sys.executable, "-P", *words],
         cwd=folder,
-        env=child.environment(kept) | {f"WANDB_{name}": value for name, value in own.items()},
+        env=child.environment(given) | VARIABLES,
         text=True,
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         start_new_session=True,
-    ) as process:
-        try:
-            _, errors = process.communicate(text, timeout=LIMIT_S)
-        except subprocess.TimeoutExpired:
-            raise OSError(f"no answer within {LIMIT_S:g} s") from None
-        finally:
-            with contextlib.suppress(ProcessLookupError):  # W&B's own processes too
-                os.killpg(process.pid, signal.SIGKILL)
+    )
+    try:
+        _, errors = process.communicate(text, timeout=LIMIT_S)
+    except subprocess.TimeoutExpired:
+        raise OSError(f"no answer within {LIMIT_S:g} s") from None
+    finally:
+        with contextlib.suppress(ProcessLookupError):  # W&B's own processes too
+            os.killpg(process.pid, signal.SIGKILL)
     if process.returncode:
         last = errors.strip().rpartition("\n")[2]
         raise OSError(last.partition(": ")[2] or f"its process ended with {process.returncode}")

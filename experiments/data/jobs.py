@@ -56,7 +56,7 @@ def _sizes(value: Any) -> Any:
 
 Extent = Annotated[int, Field(ge=1, le=1 << 40)]  # a single row of more is beyond any device
 Axis = Annotated[list[Extent], Field(min_length=1), BeforeValidator(_sizes)]
-Limit = Annotated[float, Field(gt=0, le=86400.0)]  # seconds
+Limit = Annotated[float, Field(gt=0, le=3600)]  # seconds
 Samples = Annotated[int, Field(ge=1, le=MOST_SAMPLES)]  # more make rows too long to be read again
 
 
@@ -149,7 +149,7 @@ class TimingConfig(Written):
 
     timer: str = Field(pattern=f"^({'|'.join(['auto', *TIMERS])})$")
     cache: Literal["cold", "warm"]
-    warmup: Whole
+    warmup: int = Field(ge=0, le=10_000)
     min_samples: Samples
     max_samples: Samples
     precision: float = Field(gt=0, lt=1)
@@ -266,6 +266,7 @@ def kernel_makers() -> dict[str, str]:
     return {name: str(file["by"]) for name, file in files if "by" in file}
 
 
+@cache
 def read_yaml(folder: Path) -> dict[str, dict[str, Any]]:
     """By name every file of a group of conf/, in order."""
     paths = sorted(folder.glob("*.yaml"))

@@ -27,6 +27,7 @@ from experiments.data.rows import PACKED_ROWS, Row, read_rows, rows_files
 JOBS = "jobs.jsonl.gz"
 CONFIG = "config.json"
 SMALL = ("sweep.json", "variants.json", "sessions.jsonl", COUNTERS, PROBES, HOSTCOST)
+Place = tuple[str, int, int, int]
 
 
 class RecordedJob(NamedTuple):
@@ -42,6 +43,11 @@ class RecordedJob(NamedTuple):
     config: dict[str, Any] | None
     rows: list[Row]
 
+    @property
+    def last(self) -> dict[Place, Row]:
+        """The last row of each point, by dtype, rows, cols and round."""
+        return {(row.dtype, row.rows, row.cols, row.round): row for row in self.rows}
+
 
 def pack(sweep: Path, out: Path) -> list[Path]:
     """Writes the sweep in a folder as a recording; returns the files written.
@@ -54,27 +60,18 @@ def pack(sweep: Path, out: Path) -> list[Path]:
         RowsError: something in the folder is no row, or too large; it names file and line.
         OSError: a file cannot be written.
     """
-    lines: list[bytes] = []
-    jobs: list[str] = []
-    for path in rows_files(sweep):
-        own = [line for _, line, torn in read_lines(path) if not torn]
-        config = path.parent / CONFIG
-        found = read_json(config) if config.is_file() else None
-        if isinstance(found, dict) and isinstance(found.get("tracker"), dict):
-            found["tracker"]["entity"] = None  # a name of whoever measured
-        name = path.parent.relative_to(sweep).as_posix()
-        job = {"job": name, "rows": len(own), "config": found}
-        lines += own
-        jobs.append(json.dumps(job) + "\n")
-    made = [
-        write_file(out / PACKED_ROWS, _zipped(b"".join(lines))),
-        write_file(out / JOBS, _zipped("".join(jobs).encode())),
-    ]
-    found = files_below(sweep, *SMALL)
-    for name in SMALL:
-        if found[name]:
-            made.append(write_file(out / name, b"".join(one.read_bytes() for one in found[name])))
-    return made
+    rows, jobs = "", ""
+    for one in recorded_jobs(sweep):
+        if isinstance(one.config, dict) and isinstance(one.config.get("tracker"), dict):
+            one.config["tracker"]["entity"] = None  # a name of whoever measured
+        rows += "".join(f"{row.model_dump_json()}\n" for row in one.rows)
+        jobs += json.dumps({"job": one.name, "rows": len(one.rows), "config": one.config}) + "\n"
+    files = {PACKED_ROWS: gzip.compress(rows.encode(), mtime=0)}
+    files[JOBS] = gzip.compress(jobs.encode(), mtime=0)
+    for name, paths in files_below(sweep, *SMALL).items():
+        if paths:
+            files[name] = b"".join(path.read_bytes() for path in paths)
+    return [write_file(out / name, data) for name, data in files.items()]
 
 
 def recorded_jobs(folder: Path) -> Iterator[RecordedJob]:
@@ -85,8 +82,7 @@ def recorded_jobs(folder: Path) -> Iterator[RecordedJob]:
     """
     if not (folder / JOBS).is_file():
         for path in rows_files(folder):
-            config = path.parent / CONFIG
-            name = path.parent.relative_to(folder).as_posix()
+            config, name = path.with_name(CONFIG), path.parent.relative_to(folder).as_posix()
             found = read_json(config) if config.is_file() else None
             yield RecordedJob(name, found, list(read_rows(path)))
         return
@@ -100,7 +96,3 @@ def recorded_jobs(folder: Path) -> Iterator[RecordedJob]:
             raise RowsError(
                 f"{folder / JOBS}:{number}: no job of these rows: {error or 'too few rows'}"
             ) from None
-
-
-def _zipped(data: bytes) -> bytes:
-    return gzip.compress(data, mtime=0)

@@ -2,8 +2,8 @@
 
 ``counts.jsonl`` has the requests of a variant's code, counted by executing it; ``counters.jsonl``
 the bytes that a card's memory system moved. Recordings also hold ``traces.jsonl``, the order of the
-requests at small shapes, and ``hostcost.json``, the host's cost of a call, which nothing writes any
-more. Analysis reads them as it reads rows.
+requests at small shapes, and ``hostcost.json``, the host's cost of a call: nothing writes these any
+more, and fields of older records that nothing reads are passed over.
 """
 
 from __future__ import annotations
@@ -77,45 +77,29 @@ class Count(Record):
         return self.method == "dispatch"
 
 
-# What JSON has no number for goes by its name.
-Number = float | Literal["inf", "-inf", "nan"]
+Number = float | Literal["inf", "-inf", "nan"]  # JSON has no number for these
 
 
-class Access(Written):
-    """One load or store of one program, in the order it was executed.
+class Access(Written, extra="ignore"):
+    """One load or store of one program, in the order it was executed, of columns first to last."""
 
-    ``maximum`` and ``total`` are recomputed from what was loaded; ``state`` is the kernel's own.
-    Numbers are rounded to seven significant figures. Older records lack the fields below them.
-    """
-
-    program: Whole
     sweep: Whole = Field(description="which pass over its row, from 0")
     kind: Literal["load", "store"]
     tensor: Name
     row: Whole
-    first: Whole = Field(description="first column touched")
-    last: Whole = Field(description="last column touched")
-    maximum: Number | None = Field(None, description="of what the program has loaded of the row")
-    total: Number | None = Field(None, description="of exp(x - maximum) over the same")
-    values: list[Number] | None = Field(None, description="loaded or stored, by column")
-    state: dict[str, Number | list[Number]] | None = Field(
-        None, description="the program's floating-point variables after it, blocks as lists"
-    )
-    operation: Name | None = Field(None, description="of PyTorch; None in a Triton program")
+    first: Whole
+    last: Whole
+    state: dict[str, Number | list[Number]] | None = Field(None, description="floats after it")
 
 
-class Trace(Record):
-    """The ordered accesses of one call at a small shape; older records have no input or model."""
+class Trace(Record, extra="ignore"):
+    """The ordered accesses of one call at a small shape."""
 
     accesses: list[Access]
-    input: list[list[Number]] | None = Field(None, description="the rows of x")
-    model_reads: Whole | None = None
-    model_writes: Whole | None = None
-    model_formula: Text | None = Field(None, description="reads and writes together, such as 3MN")
 
 
-class Counters(Record):
-    """What hardware counters saw of one call, summed over its launches; bytes, µs and percent."""
+class Counters(Record, extra="ignore"):
+    """What hardware counters saw of one call, summed over its launches; bytes and µs."""
 
     gpu: Name
     launches: Whole
@@ -123,12 +107,6 @@ class Counters(Record):
     dram_read_bytes: Whole
     dram_write_bytes: Whole
     l2_to_sm_bytes: Whole | None = None
-    requested_load_bytes: Whole | None = None
-    requested_store_bytes: Whole | None = None
-    local_load_bytes: Whole | None = None
-    local_store_bytes: Whole | None = None
-    occupancy_percent: Amount | None = Field(None, description="achieved, weighted by kernel time")
-    pipes_percent: dict[Name, Amount] = Field({}, description="use of the arithmetic pipes")
     model_reads: Whole
     model_writes: Whole
     environment: JsonObject = {}

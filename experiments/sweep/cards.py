@@ -40,7 +40,7 @@ def cards_of(cards: Any) -> list[int]:
             f"hydra.launcher.cards={cards}; name cards by index, as in [0,1], and each once, or "
             "all where NVML shows some"
         )
-    return list(found)
+    return sorted(found)
 
 
 def visible_cards() -> list[str]:

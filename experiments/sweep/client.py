@@ -132,22 +132,19 @@ class Worker:
         self.handshake, self._up = handshake, True
         return handshake
 
-    def request(
-        self, message: Mapping[str, Any], limits_s: Mapping[str, float], first: str
-    ) -> dict[str, Any]:
+    def request(self, message: Mapping[str, Any], **limits_s: float) -> dict[str, Any]:
         """Sends a request and waits for its reply.
 
         Args:
             message: The request.
-            limits_s: For each stage that the worker announces, how long it may last.
-            first: The stage it is in until it announces one.
+            limits_s: How long each stage may last that it announces; it begins in the first.
 
         Raises:
             WorkerDied: it crashed, sent no proper answer, or a stage outlasted its limit and it was
                 killed. The next request starts another.
         """
         self.start()
-        channel, stage = self._channel, first
+        channel, stage = self._channel, next(iter(limits_s))
         if channel is None:  # killed meanwhile
             raise WorkerDied("crashed", f"the worker was ended while {stage}")
         self._requests += 1
@@ -158,7 +155,8 @@ class Worker:
                 reply = answer.get("reply")
                 if "judge" in answer and self._judge is not None:
                     question = {"do": "judge", "path": str(answer["judge"])}
-                    channel.send({"verdict": self._judge.request(question, limits_s, stage)})
+                    limits = {stage: limits_s[stage]} | limits_s
+                    channel.send({"verdict": self._judge.request(question, **limits)})
                 elif answer.get("stage") in [*limits_s]:
                     stage = answer["stage"]
                 elif isinstance(reply, dict) and answer.get("number") == self._requests:

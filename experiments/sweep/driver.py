@@ -18,12 +18,19 @@ from experiments.data.jobs import TrackerConfig
 from experiments.data.metrics import plausible
 from experiments.data.rows import Row
 from experiments.errors import SweepFailed, UserError
-from experiments.sweep.cards import WorkerPool, cards_of, pinned
+from experiments.sweep.cards import WorkerPool, cards_of
 from experiments.sweep.client import Worker, WorkerError
-from experiments.sweep.guards import suspicions
 from experiments.sweep.jobs import Job, options_of
 from experiments.sweep.plan import Plan, Point, make_plan
-from experiments.sweep.record import Ledger, folder_lock, measure, row_of, save_plan, sweep_name
+from experiments.sweep.record import (
+    Ledger,
+    folder_lock,
+    measure,
+    row_of,
+    save_plan,
+    suspicions,
+    sweep_name,
+)
 from experiments.sweep.summary import Progress, account, print_estimate, print_summary
 from experiments.wandb import check_tracker, mirror
 
@@ -58,10 +65,7 @@ def run(jobs: Iterable[Job], cards: Any = (0,)) -> None:
         tracker = TrackerConfig(**options["tracker"])
         check_tracker(tracker)
         ledger = Ledger(out, reads=dry_run)
-        again = options["overwrite"]
-        plan = make_plan(
-            composed, pool, ledger.begun, lambda one: not again and ledger.is_done(one)
-        )
+        plan = make_plan(composed, pool)
         sweep = Sweep(plan, pool, ledger, options)
         if dry_run:
             print_estimate(sweep.due)
@@ -91,35 +95,14 @@ class Sweep:
     ) -> None:
         self.plan, self.pool, self.ledger, self.options = plan, pool, ledger, options
         self.name, self.measured = "", list[Row]()
-        self.due = self._due()
+        self.due = [point for point in plan.points if self._is_due(point)]
         self._stopping = threading.Event()
 
     def _worker(self, point: Point) -> Worker:
         return self.pool.place(point.job, point.card)
 
-    def _due(self) -> list[Point]:
-        """The points that must be measured now.
-
-        With a point goes its roof, if that was measured on another card than there is now.
-        """
-        points = [p for p in self.plan.points if self._is_due(p)]
-        due = {p.identity for p in points}
-        beside = {(p.job.neighbours, p.place, p.round) for p in points}
-
-        def roof_elsewhere(point: Point) -> bool:
-            row = self.ledger.latest(point.identity)
-            place = (point.job.neighbours, point.place, point.round)
-            if row is None or place not in beside:
-                return False
-            here = self._worker(point).handshake.get("environment", {}).get("mark")
-            is_roof = point.variant["operation"] == point.variant["roof"]
-            return bool(is_roof and row.environment.get("mark", here) != here)
-
-        return [p for p in self.plan.points if p.identity in due or roof_elsewhere(p)]
-
     def _is_due(self, point: Point) -> bool:
-        if not pinned(point.job) and point.card not in self.pool.cards:
-            return False  # it is done there
+        """Whether a point must be measured now."""
         if self.options["overwrite"]:
             return True
         row = self.ledger.latest(point.identity)
@@ -169,32 +152,27 @@ class Sweep:
                     return
 
     def _visit(self, point: Point, progress: Progress) -> bool:
-        """Measures a point, and says whether the card's thread can go on."""
+        """Measures a point, records it, and says whether the card's thread can go on."""
         progress.begins(point)
-        worker, lost = self._worker(point).of_kernel(point.job.config["kernel"]), None
+        worker, lost = self._worker(point).of_kernel(point.job.config["kernel"]), False
         try:
             outcome = measure(point, worker)
         except WorkerError as error:
-            lost = f"no worker could be started: {error}"
-            outcome = {"status": "crashed", "reason": lost}
+            lost = True
+            outcome = {"status": "crashed", "reason": f"no worker could be started: {error}"}
         if self._stopping.is_set():
             return False  # the worker was ended under the point, which says nothing of it
-        row = self._record(point, outcome, worker.handshake)
-        if row.status == "crashed":
-            worker.stop()  # one that gave a senseless answer would fail at other kernels too
-        if lost is None and self._again(row):
-            progress.repeats(point, row)
-            return self._visit(point, progress)
-        progress.ends(point, row)
-        return lost is None  # nor could one be started for the next point
-
-    def _record(self, point: Point, outcome: dict[str, Any], handshake: dict[str, Any]) -> Row:
-        """Makes a point's outcome a row and puts it on disk."""
-        highest = self.ledger.highest_mhz(point.gpu, handshake["environment"].get("mark"))
+        known, there = self.ledger.latest(point.identity), worker.handshake
+        highest = self.ledger.highest_mhz(point.gpu, there["environment"].get("mark"))
         outcome = outcome | {"suspect": suspicions(outcome, highest)}
-        known = self.ledger.latest(point.identity)
         attempt = known.attempt + 1 if known else 1
-        row = row_of(point, outcome, sweep=self.name, attempt=attempt, handshake=handshake)
+        row = row_of(point, outcome, sweep=self.name, attempt=attempt, handshake=there)
         self.ledger.record(point.job.name, row)
         self.measured.append(row)
-        return row
+        if row.status == "crashed":
+            worker.stop()  # one that gave a senseless answer would fail at other kernels too
+        if not lost and self._again(row):
+            progress.note(f"{point}: {'; '.join(row.suspect)}; measured once more")
+            return self._visit(point, progress)
+        progress.ends(point, row)
+        return not lost  # nor could one be started for the next point

@@ -25,16 +25,13 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 from pydantic import BaseModel, ValidationError
 
-from experiments.data import jobs as schema
-from experiments.data.jobs import ABOUT, CONF, MOST_POINTS, PLAIN, Config
+from experiments.data.jobs import ABOUT, CONF, MOST_POINTS, PLAIN, Config, read_yaml
 from experiments.errors import UserError, on_one_line
 
-GROUPS: dict[str, type[BaseModel]] = {
-    "grid": schema.GridConfig,
-    "dtype": schema.DtypeConfig,
-    "gpu": schema.GpuConfig,
-    "timing": schema.TimingConfig,
-    "tracker": schema.TrackerConfig,
+GROUPS = {
+    name: field.annotation
+    for name, field in Config.model_fields.items()
+    if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel)
 }
 # Options of the whole sweep; jobs of one sweep may not differ in them.
 SHARED = ("out", "rounds", "fresh", "seed", "remeasure", "determinism", "overwrite", "only_failed",
@@ -73,54 +70,47 @@ class Job:
     """One Hydra job.
 
     Attributes:
+        name: Its folder below ``out``: grid, dtypes and card, whatever else the overrides say of
+            it, and its label, as in ``wide/native-auto/timing=chain/online``.
         kernel: Name of the kernel's configuration, and its twin's mark if any, as rows spell it.
-        label: The kernel with the tunables set for this job, e.g. ``online,block_size=4096``.
-        grid: Name of the grid.
-        dtypes: Names of the dtypes to run.
-        dtype: Name of the dtypes' configuration.
-        gpu: Name of the card's configuration.
-        variation: What else the overrides say of it, so that jobs that differ have two folders.
-        shapes: Pairs (M, N).
         config: The whole resolved configuration.
+        shapes: Pairs (M, N).
+        dtypes: Names of the dtypes to run.
         overrides: What it was composed from.
-        skipped: By dtype, M and N the points that another shard measures.
+        only: By dtype, M and N the points that are measured, where they are not all.
         roof: The operation whose fastest kernel is its roof.
     """
 
+    name: str
     kernel: str
-    label: str
-    grid: str
-    dtypes: tuple[str, ...]
-    dtype: str
-    gpu: str
-    variation: str
-    shapes: tuple[tuple[int, int], ...]
     config: dict[str, Any]
-    overrides: tuple[str, ...]
-    skipped: frozenset[tuple[str, int, int]] = frozenset()
+    shapes: tuple[tuple[int, int], ...]
+    dtypes: tuple[str, ...]
+    overrides: tuple[str, ...] = ()
+    only: frozenset[tuple[str, int, int]] = frozenset()
     roof: str = ROOF
 
     @property
-    def name(self) -> str:
-        """Its place among the jobs of a sweep, also its folder below ``out``."""
-        place = f"{self.grid}/{self.dtype}-{self.gpu}"
-        return "/".join(filter(None, [place, self.variation, self.label]))
+    def label(self) -> str:
+        """The kernel with the tunables set for this job, e.g. ``online,block_size=4096``."""
+        return self.name.rpartition("/")[2]
+
+    @property
+    def neighbours(self) -> str:
+        """Jobs that differ in nothing but the kernel have this in common, and so share a roof."""
+        return self.name.rpartition("/")[0]
+
+    @property
+    def shard(self) -> tuple[str, ...]:
+        """Grid, card and variation: jobs of one shard run on one card, their points interleaved."""
+        grid, setting, *variation = self.neighbours.split("/")
+        return grid, setting.partition("-")[2], *variation
 
     @property
     def operation(self) -> str:
         """The folder of `kernels` that its kernel's class is in, empty if it is in none."""
         package, _, module = str(self.config["kernel"].get("_target_")).partition(".")
         return module.partition(".")[0] if package == "kernels" else ""
-
-    @property
-    def shard(self) -> tuple[str, str, str]:
-        """Jobs of one shard run on one card with their points interleaved."""
-        return self.grid, self.gpu, self.variation
-
-    @property
-    def neighbours(self) -> tuple[str, str, str, str]:
-        """Jobs that differ in nothing but the kernel, and so share a roof."""
-        return self.grid, self.dtype, self.gpu, self.variation
 
 
 def register() -> None:
@@ -228,16 +218,6 @@ def combinations(overrides: Sequence[str]) -> list[list[str]]:
     return own_overrides([list(job) for job in itertools.product(*found.values())])
 
 
-def composed(overrides: Sequence[str]) -> DictConfig:
-    """A job's configuration with Hydra's own part, in Hydra's context."""
-    return hydra.compose("config", [*overrides], return_hydra_config=True)
-
-
-def compose(overrides: Sequence[str]) -> Job:
-    """One job, composed and checked, in Hydra's context; raises as `job_from` and Hydra do."""
-    return job_from(composed(overrides), overrides)
-
-
 def own_overrides(jobs: Sequence[Sequence[str]]) -> list[list[str]]:
     """Each job's overrides, without those that are another kernel's alone; equal jobs once.
 
@@ -249,10 +229,9 @@ def own_overrides(jobs: Sequence[Sequence[str]]) -> list[list[str]]:
     for name, job in zip(chosen, jobs, strict=True):
         mine = []
         for override in job:
-            of = re.match(r"([+~]*)kernel\.([\w-]+)\.", override)
+            of = re.match(r"([+~]*kernel\.)([\w-]+)\.", override)
             if of and of[2] in chosen:
-                if of[2] == name:
-                    mine.append(f"{of[1]}kernel.{override[of.end() :]}")
+                mine += [of[1] + override[of.end() :]] * (of[2] == name)
             elif name == OUTSIDE or OUTSIDE not in chosen or not PLACED.match(override):
                 mine.append(override)
         found[tuple(mine)] = None
@@ -296,12 +275,14 @@ def with_roofs(jobs: Iterable[Job]) -> Iterator[Job]:
             yield compose([*kept, f"kernel={job.roof}"])
 
 
-def job_from(config: DictConfig, overrides: Sequence[str]) -> Job:
-    """Checks a composed configuration and makes it a job.
+def compose(overrides: Sequence[str], composed: DictConfig | None = None) -> Job:
+    """One job, composed in Hydra's context if it is not yet, and checked.
 
     Raises:
         UserError: naming the option at fault.
+        HydraException: it cannot be composed.
     """
+    config = composed or hydra.compose("config", [*overrides], return_hydra_config=True)
     choices = config.hydra.runtime.choices
     own = OmegaConf.masked_copy(config, [str(key) for key in config if key != "hydra"])
     try:
@@ -324,16 +305,14 @@ def job_from(config: DictConfig, overrides: Sequence[str]) -> Job:
     plain = [one.lstrip("+~") for one in overrides if not ELSEWHERE.match(one)]
     tunables = sorted(o.removeprefix("kernel.") for o in plain if o.startswith("kernel."))
     others = sorted(one for one in plain if not one.startswith("kernel."))
+    grid, dtype, gpu = (choices[group].replace("/", "_") for group in ("grid", "dtype", "gpu"))
+    parts = [grid, f"{dtype}-{gpu}", _safe(",".join(others)), _safe(",".join([kernel, *tunables]))]
     return Job(
+        name="/".join(filter(None, parts)),
         kernel=kernel,
-        label=_safe(",".join([kernel, *tunables])),
-        grid=choices["grid"],
-        dtypes=tuple(checked.dtype.names or checked.grid.dtypes),
-        dtype=choices["dtype"],
-        gpu=choices["gpu"],
-        variation=_safe(",".join(others)),
-        shapes=tuple(checked.grid.expand()),
         config=resolved,
+        shapes=tuple(checked.grid.expand()),
+        dtypes=tuple(checked.dtype.names or checked.grid.dtypes),
         overrides=tuple(overrides),
         roof=about["roof"] or ROOF,
     )
@@ -375,6 +354,19 @@ def outside_name(kernel: dict[str, Any]) -> str | None:
     return f"{path.stem}.{function}" if taken else function
 
 
+def kernel_of_today(name: str, recorded: dict[str, Any]) -> dict[str, Any]:
+    """A recorded kernel's configuration, with the class and the tunables that it has today.
+
+    Raises:
+        ValueError: its class is none of ``kernels/``; a recording may be anybody's.
+    """
+    if not re.fullmatch(r"kernels(\.\w+)+", str(recorded.get("_target_"))):
+        raise ValueError("kernel._target_ is no class below kernels")
+    today = read_yaml(CONF / "kernel").get(name.partition("-")[0], recorded)  # a twin has a mark
+    own = {key: recorded.get(key, value) for key, value in today.items() if key not in ABOUT}
+    return own | {"_target_": today["_target_"]}
+
+
 def _safe(text: str) -> str:
     """Text as the name of a folder: plain characters, short, and still distinct."""
     plain = re.sub(r"[^\w.,=+-]", "_", text)
@@ -386,24 +378,21 @@ def _safe(text: str) -> str:
 def reason_of(error: Exception) -> str:
     """An error of Hydra's, of a file of conf/, or of the system, in the words of this program."""
     text = on_one_line(str(error))
-    unread = re.match(r"LexerNoViableAltException: (.*?),? \^", text)
-    if unread:
+    if unread := re.match(r"LexerNoViableAltException: (.*?),? \^", text):
         return f"{unread[1]} is not in Hydra's grammar; a value with special characters is quoted"
-    absent = re.search(
-        r"Could not find '([\w/]+)/([^'/]+)', Available options in '.*?': (.*)", text
-    )
-    if absent:
+    if absent := re.search(r"Could not find '([\w/]+)/([^'/]+)', Available .*?: (.*)", text):
         group, name, names = absent.groups()
         if group == "hydra/launcher":
             return f"{group}={name} {NO_LAUNCHER}"
-        near = get_close_matches(name, names.split(", "))
-        hint = f" did you mean {' or '.join(near)}?" if near else ""
+        near = " or ".join(get_close_matches(name, names.split(", ")))
+        hint = f" did you mean {near}?" if near else ""
         return f"{group}={name} names no file of conf/{group}/;{hint} --help lists them"
-    unknown = re.match(r"Could not override '([\w.@/]+)'\.", text)
-    if unknown and unknown[1].count(".") == 1 and unknown[1].startswith("kernel."):
-        tunable = unknown[1].removeprefix("kernel.")
-        return f"a kernel of this sweep has no {tunable!r}; kernel.NAME.{tunable}= is of one kernel"
-    if unknown:
+    if tunable := re.match(r"Could not override 'kernel\.(\w+)'\.", text):
+        return (
+            f"a kernel of this sweep has no {tunable[1]!r}; kernel.NAME.{tunable[1]}= is of one "
+            "kernel"
+        )
+    if unknown := re.match(r"Could not override '([\w.@/]+)'\.", text):
         return f"there is no option {unknown[1]!r}; --help lists those there are"
     if isinstance(error.__cause__, OmegaConfBaseException):
         text = on_one_line(f"{error}\n{error.__cause__}")

@@ -10,9 +10,7 @@ import hashlib
 import json
 import random
 import re
-import sys
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -128,8 +126,7 @@ def interleave(points: Iterable[Point], seed: int, round_: int) -> list[Point]:
     """A shard's points of one round: shapes in random order, and all kernels at a shape together.
 
     A ratio or a share of the roof then compares neighbours in time; the kernels' order among
-    themselves is random too, so that no kernel always follows the same one. A sweep's first shape
-    alone begins with what compiles fast, so that there is something to see at once.
+    themselves is random too, so that no kernel always follows the same one.
     """
     dice = random.Random(f"{seed}/{round_}")
     places: dict[tuple[str, int, int], list[Point]] = {}
@@ -139,8 +136,6 @@ def interleave(points: Iterable[Point], seed: int, round_: int) -> list[Point]:
     dice.shuffle(order)
     for group in places.values():
         dice.shuffle(group)
-    if order and round_ == 0:
-        places[order[0]].sort(key=lambda point: COMPILE_S.get(point.variant["backend"], 0.0) >= 1)
     return [point for place in order for point in places[place]]
 
 
@@ -161,25 +156,19 @@ class Plan:
     asked: dict[str, list[Identity]]
 
 
-def make_plan(
-    jobs: Sequence[Job],
-    pool: WorkerPool,
-    begun: Mapping[str, Counter[int]] | None = None,
-    is_done: Callable[[Identity], bool] = lambda _: False,
-) -> Plan:
+def make_plan(jobs: Sequence[Job], pool: WorkerPool) -> Plan:
     """Describes every job, assigns the shards to cards, and orders the points.
 
-    The pool's workers are started already. Of an earlier run, ``begun`` says by job name how many
-    rows a card has, and ``is_done`` whether a point need not be measured.
+    The pool's workers are started already.
 
     Raises:
         UserError: naming the job at fault and why; nothing has been measured.
     """
-    variants, shards = {}, dict[tuple[str, str, str], list[Job]]()
+    variants, shards = {}, dict[tuple[str, ...], list[Job]]()
     for job in jobs:
         variants[job.name] = _describe(job, pool.place(job).of_kernel(job.config["kernel"]))
         shards.setdefault(job.shard, []).append(job)
-    cards = _cards_of(shards, variants, pool, begun or {}, is_done)
+    cards = _cards_of(shards, variants, pool)
     points, asked = dict[Identity, Point](), dict[str, list[Identity]]()
     seed = jobs[0].config["seed"]
     for round_ in range(jobs[0].config["rounds"]):
@@ -205,48 +194,28 @@ def _visit(
         for job in jobs
         for variant in [variants[job.name]]
         for one in variant["points"]
-        if (one["dtype"], one["rows"], one["cols"]) not in job.skipped
+        if not job.only or (one["dtype"], one["rows"], one["cols"]) in job.only
     ]
 
 
 def _cards_of(
-    shards: Mapping[tuple[str, str, str], Sequence[Job]],
-    variants: Mapping[str, Any],
-    pool: WorkerPool,
-    begun: Mapping[str, Counter[int]],
-    is_done: Callable[[Identity], bool],
-) -> dict[tuple[str, str, str], int]:
-    """The card of each shard: the one that it pins, one that has rows of it, or any.
+    shards: Mapping[tuple[str, ...], Sequence[Job]], variants: Mapping[str, Any], pool: WorkerPool
+) -> dict[tuple[str, ...], int]:
+    """The card of each shard: the one that it pins, or the one with the least to do.
 
-    A shard that is done stays where it is. One that was begun goes on where it began, if that card
-    is at hand: its ratios are between neighbours on one card. The others go, the longest first, to
-    the card with the least to do.
+    The longest shard comes first. The same jobs on the same cards are assigned alike, so that a
+    sweep is resumed where it began.
     """
     found = {shard: pool.place(jobs[0]).card for shard, jobs in shards.items()}
-    free = [shard for shard in shards if not pinned(shards[shard][0])]
-    left_s = dict.fromkeys(pool.alike() if free else (), 0.0)
-    drafts = {shard: _visit(shards[shard], variants, pool, 0, 0) for shard in free}
-    cost_s = {shard: sum(point.estimate_s for point in drafts[shard]) for shard in free}
-    for shard in sorted(free, key=lambda one: -cost_s[one]):
-        jobs = shards[shard]
-        rows = sum((begun.get(job.name, Counter()) for job in jobs), Counter[int]())
-        known = [card for card, _ in rows.most_common()]
-        visits = [
-            (point.key, i) for point in drafts[shard] for i in range(jobs[0].config["rounds"])
-        ]
-        done = [card for card in known if all(is_done((key, card, i)) for key, i in visits)]
-        if here := [card for card in known if card in left_s] or done:
-            found[shard] = here[0]
-        else:
-            found[shard] = min(left_s, key=lambda card: left_s[card])
-            if known:
-                print(
-                    f"{' '.join(filter(None, shard))} was begun on card {known[0]}, which is not "
-                    "among this sweep's cards; all of it is measured on another",
-                    file=sys.stderr,
-                )
-        if found[shard] in left_s:
-            left_s[found[shard]] += cost_s[shard]
+    cost_s = {
+        shard: sum(point.estimate_s for point in _visit(jobs, variants, pool, 0, 0))
+        for shard, jobs in shards.items()
+        if not pinned(jobs[0])
+    }
+    left_s = dict.fromkeys(pool.alike() if cost_s else (), 0.0)
+    for shard in sorted(cost_s, key=lambda one: -cost_s[one]):
+        found[shard] = min(left_s, key=lambda card: left_s[card])
+        left_s[found[shard]] += cost_s[shard]
     return found
 
 
@@ -262,11 +231,11 @@ def _describe(job: Job, worker: Worker) -> dict[str, Any]:
         device = worker.start()["device"]
     except WorkerError as error:
         where = f" card {worker.card}" if worker.card else ""
-        raise UserError(f"gpu={job.gpu}{where}: {error}") from None
+        raise UserError(f"gpu={job.shard[1]}{where}: {error}") from None
     name = device["name"]
     if gpu["match"] and not re.search(gpu["match"], name):
         raise UserError(
-            f"gpu={job.gpu} wants {gpu['name']}, but this is {name}; that card is needed"
+            f"gpu={job.shard[1]} wants {gpu['name']}, but this is {name}; that card is needed"
         )
     if device["kind"] == "cpu" and (timer := job.config["timing"]["timer"]) not in ("auto", "host"):
         raise UserError(f"timing.timer={timer} needs a CUDA device; on a CPU use auto or host")
@@ -274,9 +243,8 @@ def _describe(job: Job, worker: Worker) -> dict[str, Any]:
         gpu["name"] = name
         gpu["facts"] = (description_of(name) or {}).get("facts", {})
     asked = {"kernel": job.config["kernel"], "shapes": job.shapes, "dtypes": job.dtypes}
-    limits = {"describing": DESCRIBE_LIMIT_S}
     try:
-        reply = worker.request({"do": "describe", "job": asked}, limits, "describing")
+        reply = worker.request({"do": "describe", "job": asked}, describing=DESCRIBE_LIMIT_S)
     except WorkerDied as error:
         raise UserError(f"kernel={job.kernel}: {error}; see {worker.log}") from None
     if "error" in reply:

@@ -8,7 +8,6 @@ import os
 import secrets
 import threading
 import time
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,13 @@ from experiments.sweep.plan import PROTOCOL, Identity, Plan, Point
 
 DECLARED = ("rows", "cols", "dtype", "model_reads", "model_writes", "model_bytes",
             "compulsory_bytes", "flops", "exponentials")  # fmt: skip
+PROFILING_LIMIT_S = 600.0
+# A step of an H200's SM clock is 15 MHz, 0.8 % of 1980; one step comes and goes by itself. Beyond
+# two steps a kernel that the SMs limit slows by more than the 1 % that ratios are to resolve.
+CLOCK_DRIFT = 0.02
+# A point lasts a tenth of a second to a few. NVML reports whole degrees; five within one point are
+# a card that comes out of idle or loses its cooling, not the few of a card at work.
+RAMP_C = 5.0
 
 
 @contextlib.contextmanager
@@ -63,7 +69,6 @@ class Ledger:
         self._out = out
         self._latest: dict[Identity, Row] = {}
         self._highest_mhz: dict[tuple[str, str | None], float] = {}
-        self.begun = dict[str, Counter[int]]()  # by job, of the rows at the start, those of a card
         self._files: dict[Path, tuple[int, int]] = {}  # as this sweep left them: inode and size
         self._threads = threading.Lock()
         for path in rows_files(out):
@@ -79,8 +84,6 @@ class Ledger:
                 raise UserError(why) from None
             except OSError as error:
                 raise UserError(f"{path} cannot be read or written: {error.strerror}") from None
-            name = path.parent.relative_to(out).as_posix()
-            self.begun[name] = Counter(row.card for row in rows)
             for row in rows:
                 self._take(row)
 
@@ -175,10 +178,11 @@ def truncate_torn_line(path: Path) -> None:
         os.fsync(file.fileno())
 
 
-def measure(point: Point, worker: Worker) -> dict[str, Any]:
+def measure(point: Point, worker: Worker, range_: str = "") -> dict[str, Any]:
     """A point's outcome; whatever happens to the worker that measures it becomes one.
 
-    ``wall_s`` is the whole of it as the parent saw it, a new worker's start left out.
+    With the name of a profiler's range it is not timed, but called once in that range. ``wall_s``
+    is the whole of it as the parent saw it, a new worker's start left out.
 
     Raises:
         WorkerError: no worker could be started.
@@ -186,24 +190,48 @@ def measure(point: Point, worker: Worker) -> dict[str, Any]:
     if point.refusal:
         return point.refusal
     worker.start()
-    timing = point.job.config["timing"]
-    limits = {"compiling": timing["compile_limit_s"], "sampling": timing["sampling_limit_s"]}
-    request = {
-        "kernel": point.job.config["kernel"],
-        "timing": timing,
-        "seed": point.job.config["seed"],
-        "determinism": point.job.config["determinism"],
-        **{name: point.declared[name] for name in ("rows", "cols", "dtype")},
-    }
+    config = point.job.config
+    asked = {name: config[name] for name in ("kernel", "timing", "seed", "determinism")}
+    asked |= {name: point.declared[name] for name in ("rows", "cols", "dtype")} | {"range": range_}
+    timing, request = config["timing"], {"do": "profile" if range_ else "measure", "point": asked}
+    limits = {"sampling": timing["sampling_limit_s"], "compiling": timing["compile_limit_s"]}
     began = time.perf_counter()
     try:
-        outcome = worker.request({"do": "measure", "point": request}, limits, "sampling")
+        # a profiler may replay a kernel, and keep its memory in between
+        outcome = worker.request(request, **{"profiling": PROFILING_LIMIT_S} if range_ else limits)
     except WorkerDied as error:
         outcome = {"status": error.status, "reason": str(error)}
     outcome["wall_s"] = time.perf_counter() - began
     if outcome.pop("sticky", False):
         worker.stop()  # its CUDA context is lost, and every later point would fail with it
     return outcome
+
+
+def suspicions(row: Mapping[str, Any], highest_mhz: float | None) -> list[str]:
+    """Every reason to distrust a timed row, one sentence each; its first word is the kind.
+
+    A suspect row is kept, and its point is measured once more: the last attempt counts.
+
+    Args:
+        row: The outcome's fields as a row has them.
+        highest_mhz: The highest SM clock this sweep saw on the card before, if any.
+    """
+    if row.get("time_us") is None:
+        return []
+    found = [f"throttled: {reason}" for reason in row.get("throttled") or []]
+    before, after = row.get("sm_clock_before_mhz"), row.get("sm_clock_mhz")
+    if before and after and abs(after - before) > CLOCK_DRIFT * max(before, after):
+        found.append(f"clock: from {before:g} to {after:g} MHz within the point")
+    elif after is not None and highest_mhz and after < (1 - CLOCK_DRIFT) * highest_mhz:
+        found.append(f"clock: {after:g} MHz, where this card ran at {highest_mhz:g} in this sweep")
+    if others := row.get("other_processes"):
+        found.append(f"shared: {others} other compute process{'es' * (others > 1)} on the card")
+    before, after = row.get("temperature_before_c"), row.get("temperature_c")
+    if before is not None and after is not None and after - before > RAMP_C:
+        found.append(f"heating: from {before:g} to {after:g} °C within the point")
+    if row.get("timer") == "host" and (row.get("late") or 0) > len(row["samples_us"]) / 2:
+        found.append(f"disturbed: another process had a core in {row['late']} windows")
+    return found
 
 
 def row_of(

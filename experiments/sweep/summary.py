@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import sys
-import threading
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -34,19 +33,14 @@ LEFT = ("dtype", "M×N", "traffic", "× best other", *FOLDED)
 
 def print_estimate(points: Sequence[Point]) -> None:
     """Prints how many points each kernel has and how long they may take, then the sums."""
-    kernels, cards = defaultdict[str, list[Point]](list), Counter[int]()
+    kernels, cards = defaultdict[str, list[Point]](list), defaultdict[int, float](float)
     for point in points:
         kernels[point.job.label].append(point)
-        cards[point.card] += point.estimate_s  # type: ignore[assignment]
-    lines = [
-        [
-            label,
-            f"{sum(point.estimate_s for point in mine) / 60:.1f}",
-            str(len(mine)),
-            str(sum(point.refusal is not None for point in mine) or ""),
-        ]
-        for label, mine in sorted(kernels.items())
-    ]
+        cards[point.card] += point.estimate_s
+    lines = []
+    for label, mine in sorted(kernels.items()):
+        minutes, refused = sum(p.estimate_s for p in mine) / 60, sum(bool(p.refusal) for p in mine)
+        lines.append([label, f"{minutes:.1f}", str(len(mine)), str(refused or "")])
     print_table(["kernel", "minutes", "points", "cannot run"], lines)
     rounds = len({point.round for point in points})
     visits = f" in {rounds} rounds, one whole round after another" if rounds > 1 else ""
@@ -55,17 +49,15 @@ def print_estimate(points: Sequence[Point]) -> None:
     print(f"{len(points)} points to measure{visits}{on}, about {minutes:.1f} minutes")
 
 
-class Progress:
+class Progress(Bar):
     """Points done, time left, the current point and the last result; thread-safe.
 
     A live line on a terminal, plain lines elsewhere.
     """
 
     def __init__(self, total: int, done_before: int) -> None:
-        self._total, self._done = total, 0
-        self._lock = threading.Lock()
         console = Console(stderr=True)
-        self._bar = Bar(
+        super().__init__(
             BarColumn(24),
             MofNCompleteColumn(),
             TimeRemainingColumn(compact=True, elapsed_when_finished=True),
@@ -74,39 +66,26 @@ class Progress:
             disable=not (console.is_terminal and total),
             expand=True,
         )
-        self._task = self._bar.add_task("", total=total)
+        self._all = self.add_task("", total=total)
         if done_before:
-            self._print(f"{done_before} points already done, {total} to measure")
-
-    def __enter__(self) -> Progress:
-        self._bar.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._bar.stop()
+            self.note(f"{done_before} points already done, {total} to measure")
 
     def begins(self, point: Point) -> None:
         """A point is being measured now."""
-        self._bar.update(self._task, description=escape(str(point)))
-
-    def repeats(self, point: Point, row: Row) -> None:
-        """A point's row is suspect, and it is measured once more."""
-        self._print(f"{point}: {_result(row)}, {'; '.join(row.suspect)}; measured once more")
+        self.update(self._all, description=escape(str(point)))
 
     def ends(self, point: Point, row: Row) -> None:
         """A point has its row."""
-        with self._lock:
-            self._done += 1
-            last = f"{point}: {_result(row)}"
-            if not row.expected:
-                self._print(f"{last}: {row.reason}")
-            self._bar.update(self._task, advance=1, description=escape(last))
-            if self._bar.disable and row.expected:
-                self._print(f"{self._done}/{self._total} {last}")
+        line = f"{point}: {_result(row)}"
+        self.update(self._all, advance=1, description=escape(line))
+        if not row.expected:
+            self.note(f"{line}: {row.reason}")
+        elif self.disable:
+            self.note(f"{self.tasks[0].completed:.0f}/{self.tasks[0].total} {line}")
 
-    def _print(self, line: str) -> None:
-        # as it is: rich would wrap and colour a plain log's lines
-        self._bar.console.print(line, markup=False, highlight=False, emoji=False, soft_wrap=True)
+    def note(self, line: str) -> None:
+        """Prints a line as it is: rich would wrap and colour a plain log's lines."""
+        self.console.print(line, markup=False, highlight=False, emoji=False, soft_wrap=True)
 
 
 def _result(row: Row) -> str:
@@ -126,7 +105,7 @@ def print_summary(
     """
     # a roof stands among the kernels that it is the roof of, several operations each by itself
     several = len({r.operation for r in rows} - {r.roof for r in rows}) > 1
-    places = ("dtype", "rows", "cols", "round", *["operation"] * several)
+    places = ("dtype", "cols", "rows", "round", *["operation"] * several)
     ordered = sorted(
         zip(rows, derived(rows), compared(rows), strict=True),
         key=lambda line: (*(getattr(line[0], name) for name in places), line[0].time_us or 9e99),
@@ -178,21 +157,19 @@ def _best_settings(rows: Sequence[Row], labels: Mapping[str, str]) -> Iterator[s
 def print_table(names: Sequence[str], lines: Sequence[Sequence[str]]) -> None:
     """Prints the columns that have something in them, without as many of `DROPPED` as do not fit.
 
-    Nothing of the others is cut off. A column left out that says one thing is said above.
+    Nothing of the others is cut off.
     """
     console = Console()
     console = console if console.is_terminal else Console(width=PLAIN_WIDTH)
     columns = {name: [line[i] for line in lines] for i, name in enumerate(names)}
-    columns = {name: cells for name, cells in columns.items() if any(cells)}
     widths = {
         name: min(max(map(len, (name, *cells))), FOLDED.get(name, console.width))
         for name, cells in columns.items()
+        if any(cells)
     }
     for name in DROPPED:
-        if sum(widths.values()) + 2 * (len(widths) - 1) <= console.width:
-            break
-        if widths.pop(name, None) and len({*columns[name]}) == 1:
-            print(f"{name} {columns[name][0]}")
+        if sum(widths.values()) + 2 * (len(widths) - 1) > console.width:
+            widths.pop(name, None)
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name, width in widths.items():
         table.add_column(
@@ -202,25 +179,23 @@ def print_table(names: Sequence[str], lines: Sequence[Sequence[str]]) -> None:
             no_wrap=name not in FOLDED,
             overflow="fold",
         )
-    for i in range(len(lines)):
-        table.add_row(*(escape(columns[name][i]) for name in widths))
+    for cells in zip(*(columns[name] for name in widths), strict=True):
+        table.add_row(*map(escape, cells))
     console.print(table)
 
 
 def _cells(row: Row, own: Mapping[str, Any], label: str) -> list[str]:
     share, above, times = own["fraction_of_roof"], own["above_roof"], ["", "", ""]
-    gbps = own["effective_gbps"]
-    if gbps is not None and row.time_us is not None:  # an implausible time is not shown
-        low, high = _number(row.time_low_us or 0.0), _number(row.time_high_us or 0.0)
-        speed = f"{gbps:,.0f}" if gbps >= 10 else f"{gbps:.2g}"
-        times = [_number(row.time_us), f"{low}–{high}", speed]
-    status = list(filter(None, ["ok", unconverged(row.stop_reason), *row.suspect]))
-    if row.status != "ok":
-        status = [": ".join(filter(None, [row.status, row.reason]))]
-    elif row.time_us is None:
-        status.append("interpreted, not timed")
-    elif above:
-        status.append("above the roof")
+    if (gbps := own["effective_gbps"]) is not None and row.time_us is not None:
+        # an implausible time is not shown
+        ends = f"{_number(row.time_low_us or 0.0)}–{_number(row.time_high_us or 0.0)}"
+        times = [_number(row.time_us), ends, f"{gbps:,.0f}" if gbps >= 10 else f"{gbps:.2g}"]
+    status = [": ".join(filter(None, [row.status, row.reason]))]
+    if row.status == "ok":
+        status += filter(None, [unconverged(row.stop_reason), *row.suspect])
+        status += ["interpreted, not timed"] * (row.time_us is None) + ["above the roof"] * bool(
+            above
+        )
     return [
         row.dtype,
         f"{row.rows}×{row.cols}",

@@ -28,16 +28,6 @@ def test_every_grid_says_its_source_its_shapes_and_its_dtypes(
         assert expand(grid) == SHAPES[name]
 
 
-def test_grids_hold_the_points_that_their_sources_discuss(composed: Composed) -> None:
-    for name in ("batch", "vocab", "point"):
-        assert (8192, 32000) in expand(composed(f"grid={name}").grid)
-    assert max(expand(composed("grid=vocab").grid)) == (8192, 131072)
-    assert (1823, 781) in expand(composed("grid=irregular").grid)
-    counted = expand(composed("grid=limits_counters").grid)
-    assert [n for _, n in counted] == [2**k for k in range(8, 21)]
-    assert all(2 * m * n >= 4 * 60 * 2**20 for m, n in counted)  # far too much for L2
-
-
 def test_a_sweep_of_another_seed_holds_out_other_widths(composed: Composed) -> None:
     grids = [composed("grid=held_out", *seed).grid for seed in ([], ["seed=7"], ["grid.seed=7"])]
     shapes = [expand(grid) for grid in grids]
@@ -52,24 +42,3 @@ def test_a_dtype_option_names_its_dtypes(composed: Composed) -> None:
     single = {name: [name] for name in ("float32", "float16", "bfloat16", "float64")}
     three = ["float32", "float16", "bfloat16"]
     assert named == {"native": None, "common": three, **single}  # native: the grid's own
-
-
-@pytest.mark.parametrize(
-    ("override", "shapes"),
-    [
-        ("grid.rows=4", [(4, 32000)]),
-        ("grid.cols={first: 2, last: 6, step: 2}", [(8192, 2), (8192, 4), (8192, 6)]),
-        ("grid.shapes=[[1,2]]", [(8192, 32000), (1, 2)]),
-    ],
-)
-def test_point_takes_any_shape_from_the_command_line(
-    override: str, shapes: list[tuple[int, int]], composed: Composed
-) -> None:
-    assert expand(composed("grid=point", override).grid) == shapes
-
-
-def test_a_grid_that_names_its_widths_names_each(composed: Composed) -> None:
-    grids = [composed(f"grid={name}").grid for name in options("grid")]
-    labelled = [grid for grid in grids if grid.get("labels")]
-    assert labelled
-    assert all(len(grid.labels) == len(grid.cols) for grid in labelled)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 import pytest
 from omegaconf import OmegaConf
 
@@ -54,16 +52,6 @@ def test_preset_opens_with_the_command_that_runs_it(preset: str) -> None:
     text = (CONF / "experiment" / f"{preset}.yaml").read_text()
     assert f"# make sweep EXPERIMENT={preset}\n" in text
     assert f"# python -m experiments.run experiment={preset}\n" in text
-
-
-def test_paper_is_about_1260_points(composed: Composed) -> None:
-    jobs = jobs_of("paper", composed)
-    beside = Counter(tuple(o for o in job if not o.startswith("kernel=")) for job in jobs)
-    points = 0
-    for choices, kernels in beside.items():
-        grid = composed("experiment=paper", *choices).grid
-        points += kernels * len(expand(grid)) * len(grid.dtypes)
-    assert 1200 <= points <= 1300
 
 
 def test_what_is_typed_replaces_what_the_preset_sweeps(composed: Composed) -> None:

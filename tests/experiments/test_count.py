@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from experiments.count import counts_of, main
+from experiments.count import counts_of, run
 from experiments.data.records import Count, read_records
 from experiments.sweep.client import Worker
 from experiments.worker.counting import Recorder, count
@@ -31,8 +31,7 @@ interpreter = pytest.mark.skipif(
 def test_every_variant_moves_what_it_declares(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = ["--kernel", ",".join(KERNELS), "--dtypes", "float16", "--shapes", "26x14,3x4200"]
-    assert main(["--out", str(tmp_path), *words]) == 0
+    run(tmp_path, KERNELS, [(26, 14), (3, 4200)], ["float16"])
     counts = list(read_records(tmp_path / "counts.jsonl", Count))
     assert {c.kernel for c in counts} == {*KERNELS}
     differing = {c.kernel: c.difference for c in counts if c.difference}
@@ -57,16 +56,6 @@ def test_a_crash_or_an_error_is_the_reason_of_a_count_and_stops_no_other(worker:
     assert died.reason == "not countable: the worker died while counting: SIGSEGV"
     failed = counted("kernels.Raise")[0].reason
     assert str(failed).startswith("not countable: it fails here with RuntimeError: first")
-
-
-@pytest.mark.parametrize("words", ["--kernel fast", "--shapes 4x", "--dtypes int8"])
-def test_wrong_input_is_one_line(
-    words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["--out", str(tmp_path / "out"), *words.split()]) == 2
-    error = capsys.readouterr().err
-    assert error.startswith(f"error: {words.split()[0]} ")
-    assert (error.count("\n"), (tmp_path / "out").exists()) == (1, False)
 
 
 def moved(x: torch.Tensor, call: Callable[[torch.Tensor], object]) -> dict[str, tuple[int, int]]:

@@ -13,7 +13,7 @@ import torch
 
 from experiments.child import ROOT
 from experiments.data.rows import TIMERS
-from experiments.sweep.guards import suspicions
+from experiments.sweep.record import suspicions
 from experiments.worker import clock as worker_clock
 from experiments.worker import timers
 from experiments.worker.measure import measure

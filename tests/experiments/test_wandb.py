@@ -48,11 +48,9 @@ RUN = "online tutorial float32 M=4096"
 
 def job(rows: list[Row], name: str = "online") -> tuple[Job, list[Row]]:
     """A job with the rows that a sweep has of it at its end."""
-    return Job(
-        kernel="online", label=name, grid="tutorial", dtypes=tuple({row.dtype for row in rows}),
-        dtype="native", gpu="auto", variation="", overrides=(), config={},
-        shapes=tuple(dict.fromkeys((row.rows, row.cols) for row in rows)),
-    ), rows  # fmt: skip
+    shapes = tuple(dict.fromkeys((row.rows, row.cols) for row in rows))
+    dtypes = tuple({row.dtype for row in rows})
+    return Job(f"tutorial/native-auto/{name}", "online", {}, shapes, dtypes), rows
 
 
 def mirrored(out: Path, rows: list[Row], **tracker: Any) -> list[str]:

@@ -34,8 +34,7 @@ def measured(worker: Worker, double: str, **tunables: Any) -> dict[str, Any]:
     point = {
         "kernel": config, "rows": 2, "cols": 4, "dtype": "float32", "seed": 0, "timing": TIMING
     }  # fmt: skip
-    limits = {"compiling": 60.0, "sampling": 60.0}
-    return worker.request({"do": "measure", "point": point}, limits, "sampling")
+    return worker.request({"do": "measure", "point": point}, sampling=60.0, compiling=60.0)
 
 
 def test_prints_of_any_kind_go_to_a_log_of_bounded_size(worker: Worker) -> None:

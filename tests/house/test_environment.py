@@ -1,25 +1,22 @@
-"""The pinned set is whole, the image and the workflow use it, and .venv has a command of ours."""
+"""The pinned set is whole, the image and the workflow use it."""
 
 from __future__ import annotations
 
 import re
 import shutil
 import subprocess
-import sys
 import tomllib
 from itertools import chain
 from pathlib import Path
 
-import pytest
 import yaml
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
 import kernels
-from experiments.environment import NAME, wheels, write_command
+from experiments.environment import wheels
 from tests.conftest import ROOT
-from tests.house.test_makefile import script
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 CONSTRAINTS = [
@@ -52,31 +49,6 @@ def test_a_wheelhouse_is_pinned_and_holds_what_is_asked_for() -> None:
     assert PINNED - set(wheels("peers", "slurm", "docs", "notebook")) == without
     assert set(wheels("peers")) - set(wheels()) == PEERS
     assert set(wheels("slurm")) - set(wheels()) == {"submitit", "cloudpickle"}
-
-
-@pytest.mark.parametrize(
-    ("typed", "offered"),
-    [
-        ("kernel=", {f"kernel={path.stem}" for path in (ROOT / "conf" / "kernel").glob("*.yaml")}),
-        ("experiment=pap", {"experiment=paper"}),
-        ("kernel=online kernel.b", {"kernel.block_size="}),
-    ],
-)
-def test_bash_completes_the_command(typed: str, offered: set[str], tmp_path: Path) -> None:
-    (tmp_path / "with a space").mkdir()
-    run = f'#!/bin/sh\nexec "{sys.executable}" "$@"\n'
-    python = script(tmp_path / "with a space" / "python", run)
-    write_command(python)
-    (tmp_path / NAME).symlink_to(python.with_name(NAME))  # Hydra's function wants no space
-    shell = f"""PATH="{tmp_path}:$PATH"
-        source <({NAME} -sc install=bash)
-        [[ $(complete -p {NAME}) == *hydra_bash_completion* ]] || exit
-        COMP_LINE="{NAME} {typed}" COMP_WORDS=({NAME} {typed})
-        COMP_POINT=${{#COMP_LINE}} COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1))
-        hydra_bash_completion && printf '%s\n' "${{COMPREPLY[@]}}"
-    """
-    done = subprocess.run(["bash", "-c", shell], cwd=tmp_path, capture_output=True, text=True)
-    assert set(done.stdout.split()) == offered, done.stderr
 
 
 def test_citation_and_changelog_are_of_this_version() -> None:

@@ -184,29 +184,12 @@ def test_a_shard_is_measured_on_one_card_in_all_rounds_and_resumed_there(run: Sw
     places = cards_of(rows)
     assert all(len(cards) == 1 for cards in places.values())
     assert set.union(*places.values()) == {0, 1}
-    # nothing again, in whatever order the cards are named, nor with one of them away
+    # nothing again, in whatever order the cards are named
     assert len(run([1, 0], "rounds=2")) == len(rows)
-    assert len(run([1], "rounds=2")) == len(rows)
     # a third round finds each shard on its card
     longer = run([1, 0], "rounds=3", "overwrite=true")
     assert len(longer) == 3 * 2 * (2 + 3)
     assert cards_of(longer) == places
-
-
-def test_a_shard_that_was_begun_goes_on_there_or_is_measured_whole(
-    run: Sweep, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    rows = run([1], widths=(8, 16))
-    lost = next(path for path in rows_files(tmp_path) if "grid.cols=8" in str(path))
-    lost.unlink()
-    rows = run([0, 1], widths=(8, 16))
-    assert cards_of(rows) == {8: {1}, 16: {1}}
-    lost.unlink()
-    rows = run([0], widths=(8, 16))
-    assert cards_of(rows) == {8: {0, 1}, 16: {1}}
-    assert len([row for row in rows if row.card == 0]) == 2  # the roof as well
-    [warning] = [line for line in capsys.readouterr().err.splitlines() if "was begun" in line]
-    assert "was begun on card 1, which is not among this sweep's cards" in warning
 
 
 def test_cards_of_two_kinds_are_refused(run: Sweep, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,8 +10,8 @@ import yaml
 
 from experiments.data.files import validated
 from experiments.data.jobs import GridConfig
-from experiments.sweep.guards import suspicions
 from experiments.sweep.jobs import with_roofs
+from experiments.sweep.record import suspicions
 from experiments.worker.describe import build_kernel
 from experiments.worker.place import foreign
 from tests.conf import KERNELS
@@ -23,7 +23,7 @@ def test_a_shard_gets_the_roofs_that_it_lacks(compose_job: Compose) -> None:
     def added(*kernels: str) -> list[str]:
         jobs = [compose_job([f"kernel={name}", "grid=wide"]) for name in kernels]
         found = [*with_roofs(jobs)][len(jobs) :]
-        assert all(one.grid == "wide" for one in found)
+        assert all(one.shard[0] == "wide" for one in found)
         return [one.kernel for one in found]
 
     assert added("online") == ["copy"]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from experiments.api import lines_of
 from experiments.sweep.plan import Point
 from experiments.sweep.summary import Progress, account, print_summary
 from tests.analysis.plausible import row
@@ -27,6 +28,15 @@ def test_a_time_that_did_not_converge_says_why_sampling_ended(tmp_path: Path) ->
     ):
         print_summary([row("torch", 1024, time_us=10.0, stop_reason=reason)], {}, tmp_path, "", [])
         assert cells_of(tmp_path)[-1][-1] == status
+
+
+def test_both_tables_are_sorted_by_dtype_columns_and_rows(tmp_path: Path) -> None:
+    shapes = [(8, 256), (4, 1024), (4, 256)]
+    rows = [row("torch", n, rows=m, key=f"{m} {n}", time_us=9.0) for m, n in shapes]
+    print_summary(rows, {}, tmp_path, "", [])
+    assert [line[1] for line in cells_of(tmp_path)] == ["4×256", "8×256", "4×1024"]
+    found = [(line["rows"], line["cols"]) for line in lines_of(rows, ["torch"])]
+    assert found == [(4, 256), (8, 256), (4, 1024)]
 
 
 def test_a_kernel_stands_beside_torch_and_the_best_other_with_intervals(tmp_path: Path) -> None:
