@@ -69,12 +69,16 @@ def test_what_a_recipe_adds_is_measured_and_stands_under_a_roof(
 
 
 def test_the_norm_on_a_cluster_is_measured_where_there_are_clusters(tmp_path: Path) -> None:
-    words = ["experiments.bench", "docs/rms_norm.py::RmsNorm", "grid=smoke", f"out={tmp_path}"]
+    page = (ROOT / "docs/rms_norm.md").read_text()
+    [code] = re.findall(r"```python\n(# rms_norm.py\n.*?)```", page, re.DOTALL)
+    (tmp_path / "rms_norm.py").write_text(code)
+    out = tmp_path / "out"
+    words = ["experiments.bench", f"{tmp_path}/rms_norm.py::RmsNorm", "grid=smoke", f"out={out}"]
     done = subprocess.run(
         [sys.executable, "-m", *words, *QUICK], cwd=ROOT, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
-    frame = load(tmp_path)
+    frame = load(out)
     assert set(frame[frame["kernel"] == "RmsNormTorch"]["status"]) == {"ok"}
     cluster = frame[frame["kernel"] == "RmsNormCluster"]
     assert all(cluster["reason"].str.startswith("needs thread-block clusters")) or set(
