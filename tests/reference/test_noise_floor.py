@@ -16,7 +16,8 @@ def test_two_percent_more_work_is_found_and_none_is_not() -> None:
     share = frame["params"].map(lambda params: params["share"])
     # eight rounds are a repetition, which stands as a card of its own under one name
     rounds = frame["round"]
-    frame = frame.assign(params=[{}] * len(frame), card=rounds // ROUNDS, round=rounds % ROUNDS)
+    frame = frame.assign(settings="{}", card=rounds // ROUNDS, round=rounds % ROUNDS)
+    frame = frame.assign(params=[{}] * len(frame))
     sides = {
         (kernel, more): frame[frame["kernel"].eq(kernel) & share.eq(more)].assign(kernel="slowed")
         for kernel, more in (("slowed-a", 0.0), ("slowed-b", 0.0), ("slowed-a", 0.02))
