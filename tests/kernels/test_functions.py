@@ -284,11 +284,12 @@ def test_batch_invariant_rows_have_their_bits_in_any_matrix(
     def ours(x: torch.Tensor) -> torch.Tensor:
         return softmax(x, dim, temperature=temperature, batch_invariant=True)
 
-    for cols in (7, 64, 1000) if device == "cpu" else (7, 64, 1000, 32_768, 1 << 19):
-        x = torch.randn(200, cols, device=device)
+    few = device == "cpu"
+    for cols in (7, 300) if few else (7, 64, 1000, 32_768, 1 << 19):
+        x = torch.randn(140 if few else 200, cols, device=device)
         x = x if dim == 1 else x.t().contiguous()
-        as_due(ours, lambda x: torch.softmax(x / temperature, dim), x)
         whole = ours(x)
+        torch.testing.assert_close(whole, torch.softmax(x / temperature, dim), rtol=1e-4, atol=1e-8)
         for count in (1, 9, 130) if dim == 1 else (9, 130):  # a column alone lies as a row does
             some = x[:count] if dim == 1 else x[:, :count].contiguous()
             assert torch.equal(ours(some), whole.narrow(1 - dim, 0, count)), (cols, count)
