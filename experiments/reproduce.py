@@ -10,6 +10,7 @@ import re
 import subprocess
 import sys
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 
 from experiments.child import ROOT
@@ -44,12 +45,10 @@ def reproduce(rows: Path, out: Path, dry_run: bool) -> int:
     sweeps = [jobs_of(root, roots[root], dry_run) for root in sorted(roots)]
     if not any(sweeps):
         raise UserError(f"{rows}: no rows with their sweep.json; name a sweep's folder")
-    failed, reasons = False, Counter[str]()
+    reasons = Counter[str]()
     for jobs in filter(None, sweeps):
-        try:
+        with suppress(SweepFailed):  # what failed has another status, or no row
             run([job for job, _ in jobs], sorted({r.card for _, old in jobs for r in old.values()}))
-        except SweepFailed:
-            failed = True
         again = {one.name: one.last for one in recorded_jobs(Path(jobs[0][0].config["out"]))}
         for job, old in jobs:
             new = again.get(job.name, {})
@@ -61,35 +60,32 @@ def reproduce(rows: Path, out: Path, dry_run: bool) -> int:
         print(f"{count:,} could not be reproduced: {reason}")
     words = [sys.executable, "-m", "analysis", "compare", str(rows), str(out)]
     compared = subprocess.run([*words, "--out", str(out / "compare")], cwd=ROOT, check=False)
-    return max(compared.returncode, int(failed or bool(reasons)))
+    return max(compared.returncode, int(bool(reasons)))
 
 
 def jobs_of(root: Path, out: Path, dry_run: bool = False) -> list[tuple[Job, dict[Place, Row]]]:
     """What measures a sweep's points again and no others, each job with its points' last rows.
 
-    A recorded folder may be anybody's: nothing is sent to its tracker, its kernels are of
-    ``kernels/``, with the class and the tunables of today, and the card must be the rows' own.
+    A recorded folder may be anybody's: no tracker, and kernels below ``kernels/`` alone.
 
     Raises:
         UserError: the files beside rows do not say how they were measured.
     """
     found = [(one, one.last) for one in recorded_jobs(root) if one.rows]
     rounds = 1 + max((place[3] for _, rows in found for place in rows), default=0)
-    changed = {"out": str(out), "dry_run": dry_run, "rounds": rounds, "only_failed": False}
-    changed |= {"tracker": {"backend": "none"}, "overwrite": False}
+    ours = {"out": str(out), "dry_run": dry_run, "rounds": rounds, "tracker": {"backend": "none"}}
+    ours |= {"only_failed": False, "overwrite": False}
     jobs = []
     for one, rows in found:
         new = [*rows.values()][-1]
         try:
             old = validated(Config, one.config).model_dump()
-            card = {"name": new.gpu, "match": f"^{re.escape(new.gpu)}$"}
-            now = {
-                "kernel": kernel_of_today(new.kernel, old["kernel"]),
-                "seed": new.environment.get("seed", old["seed"]),
-                "gpu": old["gpu"] | card,
-                "timing": old["timing"] | new.environment.get("protocol", {}),
-            }
-            config = validated(Config, old | changed | now).model_dump()
+            gpu = old["gpu"] | {"name": new.gpu, "match": f"^{re.escape(new.gpu)}$"}
+            timing = old["timing"] | new.environment.get("protocol", {})
+            kernel, seed = kernel_of_today(new.kernel, old["kernel"]), new.environment.get("seed")
+            now = {"kernel": kernel, "gpu": gpu, "timing": timing}
+            now |= {} if seed is None else {"seed": seed}
+            config = validated(Config, old | ours | now).model_dump()
         except ValueError as error:
             where = f"{root}: {one.name}: config.json"
             raise UserError(f"{where} is no job's configuration: {error}") from None
@@ -100,10 +96,11 @@ def jobs_of(root: Path, out: Path, dry_run: bool = False) -> list[tuple[Job, dic
 
 
 def difference(old: Row, new: Row | None) -> str:
-    """What is another than it was where a point has another key; empty where it has the same."""
-    if new is None or new.key == old.key:
+    """What differs where a point has another key or status; empty where both are the same."""
+    if new is None or (new.key, new.status) == (old.key, old.status):
         return "" if new else "it was not measured"
-    was, now = ({"gpu": r.gpu, "tunables": r.params} | r.environment for r in (old, new))
+    own = {"gpu", "params", "status"}
+    was, now = (one.model_dump(include=own) | one.environment for one in (old, new))
     changed = [f"{n} {was[n]} → {now.get(n)}" for n in was if was[n] != now.get(n)]
     return f"{old.kernel}: {'; '.join(changed) or 'something that its rows do not record'}"
 
