@@ -118,6 +118,35 @@ def totals(programs: int, warps: int, pair: bool) -> str:
 
 
 @constexpr_function
+def divergences(programs: int, warps: int) -> str:
+    """PTX for the statistics of two rows, a and b, in one exchange of three messages.
+
+    ``$0`` to ``$4`` become a's 1 / Σ d·exp(m − max m) and maximum, the row's Σ c·exp(m − max m),
+    and b's two. Inputs ``$5`` to ``$9`` are a warp's m, d and c of a, and m and d of b; ``$10`` is
+    the slots' address. Maxima of −inf alone become 0.
+    """
+    messages, number = ["{$5, $6}", "{$7, $7}", "{$8, $9}"], programs * warps
+    lines = _delivered(programs, warps, messages, "$10", True)
+    for first, further in ((0, True), (3, False)):
+        if not further:
+            lines += [f"setp.lt.u32 p, lane, {number};", f"mov.f32 sum, {ZERO};"]
+            for i in range(_each(programs, warps)):
+                lines += [f"mov.f32 a{i}, {MINUS_INFINITY};", f"mov.f32 b{i}, {ZERO};"]
+                place = f"[slot+{SLOT * (2 * number + LANES * i)}]"
+                lines.append(f"@p ld.shared.v2.f32 {{a{i}, b{i}}}, {place};")
+        lines += _maximum(programs, warps)
+        for i in range(_each(programs, warps)):
+            lines += [f"sub.f32 a{i}, a{i}, most;", f"mul.f32 a{i}, a{i}, {LOG2E};"]
+            lines += [f"ex2.approx.ftz.f32 a{i}, a{i};", f"fma.rn.f32 sum, b{i}, a{i}, sum;"]
+            lines += [f"fma.rn.f32 more, c{i}, a{i}, more;"] * further
+        lines += _add_lanes("sum", number)
+        if further:
+            lines += [*_add_lanes("more", number), "mov.f32 $2, more;"]
+        lines += [f"div.full.f32 ${first}, {ONE}, sum;", f"mov.f32 ${first + 1}, most;"]
+    return "{\n" + "\n".join(lines) + "\n}"
+
+
+@constexpr_function
 def _each(programs: int, warps: int) -> int:
     """The number of messages of one kind that a lane reads."""
     return max(1, programs * warps // LANES)

@@ -8,7 +8,7 @@ they are multiples; with ENDS, for unaligned rows, they are in elements.
 from __future__ import annotations
 
 from ..language import aggregate, constexpr_function, gl, gluon_jit
-from .ptx import normalizer, open_slots, row_of, totals
+from .ptx import divergences, normalizer, open_slots, row_of, totals
 
 
 @constexpr_function
@@ -141,6 +141,20 @@ def normalizer_and_sum(maximum, summed, further, slots, HOW: gl.constexpr):  # t
         "=f,=f,=f,f,f,f,r",
         [maximum, summed, further, slots],
         (gl.float32, gl.float32, gl.float32),
+        is_pure=False,
+        pack=1,
+    )
+
+
+@gluon_jit
+def divergences_of(m, d, further, m_b, d_b, slots):  # type: ignore[no-untyped-def]
+    """The row's statistics of a and b from each slice's: `ptx.divergences`."""
+    PTX: gl.constexpr = divergences(gl.num_ctas(), gl.num_warps())
+    return gl.inline_asm_elementwise(
+        PTX,
+        "=f,=f,=f,=f,=f,f,f,f,f,f,r",
+        [m, d, further, m_b, d_b, slots],
+        (gl.float32, gl.float32, gl.float32, gl.float32, gl.float32),
         is_pure=False,
         pack=1,
     )

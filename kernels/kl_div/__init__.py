@@ -1,0 +1,1 @@
+"""The divergence of a student's logits from a teacher's, and its gradient."""
