@@ -93,7 +93,7 @@ class KlAuto(OnCluster):
             student: Logits (M, N), float16, bfloat16 or float32; any strides.
             teacher: Likewise, of the same dtype.
             loss: (M,), float32; a row without columns has loss 0.
-            dstudent: The gradient, contiguous; may be the student's own memory.
+            dstudent: The gradient, of adjacent columns; may be the student's own memory.
             dloss: The loss's own gradient, float32: (M,), or (1,) for all rows; None for ones.
             temperature: Divides both.
             reverse: Whether the loss is KL(student‖teacher).
@@ -108,15 +108,16 @@ class KlAuto(OnCluster):
         refused = super().unsupported((rows, cols), student.dtype, device)
         plan = self.plan((rows, cols), student.dtype, width, device) if refused is None else None
         tensors = student, teacher, loss, dstudent, dloss
+        written = 0 if dstudent is None else dstudent.stride(0)
         scales = LOG2E / temperature, 1 / temperature
         if plan is None or not all(map(in_vectors, matrices)):
             constants = {"REVERSE": reverse, "EACH": each, "BLOCK": TILE}
-            numbers = cols, *student.stride(), *teacher.stride(), *scales
+            numbers = cols, *student.stride(), *teacher.stride(), written, *scales
             launch(_streamed, (rows,), (*tensors, *numbers), constants, num_warps=WARPS)
             return
         even, hints = cols == plan.chunks * plan.chunk, (load_hint(student), store_hint(student))
         how = How(plan.chunks, width, even, plan.packed, reverse, each, *hints)
-        strides = student.stride(0) // width, teacher.stride(0) // width
+        strides = student.stride(0) // width, teacher.stride(0) // width, written // width
         launch(
             _on_cluster,
             (rows,),
@@ -164,6 +165,7 @@ def _on_cluster(  # type: ignore[no-untyped-def]
     vectors,
     student_vectors,
     teacher_vectors,
+    dstudent_vectors,
     rate,
     inverse,
     HOW: gl.constexpr,
@@ -211,7 +213,7 @@ def _on_cluster(  # type: ignore[no-untyped-def]
         slice_ = gl.arange(0, SLICES, gl.SliceLayout(1, row.columns.type.layout))
         gl.store(loss + number + 0 * slice_, value, mask=slice_ == 0)
     if dstudent is not None:
-        dstudent += number * (gl.cast(vectors, gl.int64) * HOW.vector)
+        dstudent += number * (gl.cast(dstudent_vectors, gl.int64) * HOW.vector)
         over_a *= gl.exp2((shift_a * inverse - row_a) * 1.4426950408889634)
         over_b *= gl.exp2((shift_b * inverse - row_b) * 1.4426950408889634)
         for i in gl.static_range(row.CHUNKS):
@@ -247,6 +249,7 @@ def _streamed(
     student_col: tl.tensor,
     teacher_row: tl.tensor,
     teacher_col: tl.tensor,
+    dstudent_row: tl.tensor,
     rate: tl.tensor,
     inverse: tl.tensor,
     REVERSE: tl.constexpr,
@@ -287,7 +290,7 @@ def _streamed(
                 gradient = tl.exp2((b - shift_b) * rate) * over_b - p
             columns = start + tl.arange(0, BLOCK)
             gradient = (gradient * upstream).to(dstudent.dtype.element_ty)
-            tl.store(dstudent + number * cols + columns, gradient, mask=columns < cols)
+            tl.store(dstudent + number * dstudent_row + columns, gradient, mask=columns < cols)
 
 
 @jit

@@ -21,7 +21,7 @@ class KlDiv(Operation):
     name = "kl_div"
     logits: ClassVar = {"student": SHIFTED}
     inputs = LOGITS
-    outputs: ClassVar = (LOSS,)
+    outputs: ClassVar[tuple[Array, ...]] = (LOSS,)
     roof = "read"
 
     @override
@@ -41,7 +41,7 @@ class KlDivGrad(KlDiv):
     """The divergence of each row, and the gradient of their sum to the student, in one call."""
 
     name = "kl_div_grad"
-    outputs: ClassVar = (LOSS, Array("dstudent"))
+    outputs = (LOSS, Array("dstudent"))
     row_sums: ClassVar = {"dstudent": 0.0}
     roof = "add"
 

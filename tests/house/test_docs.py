@@ -22,6 +22,7 @@ from experiments.data.rows import Row
 from experiments.sweep.jobs import register
 from kernels.cross_entropy.functions import cross_entropy, logprob_entropy
 from kernels.functions import softmax
+from kernels.kl_div.functions import kl_div
 from kernels.log_softmax.functions import log_softmax, logsumexp
 from tests.conftest import ROOT
 
@@ -90,11 +91,11 @@ def test_its_page_names_every_option_of_a_group(page: str, group: str) -> None:
 def test_examples_of_the_functions_run(monkeypatch: pytest.MonkeyPatch) -> None:
     # the package is the room `kernels`: tests/house/test_package.py installs it
     package: Any = ModuleType("softmax_roofline")
-    for function in (softmax, logsumexp, log_softmax, cross_entropy, logprob_entropy):
+    for function in (softmax, logsumexp, log_softmax, cross_entropy, logprob_entropy, kl_div):
         setattr(package, function.__name__, function)
     monkeypatch.setitem(sys.modules, "softmax_roofline", package)
     examples = re.findall(r"```python\n(import torch\n.*?)```", ALL, re.DOTALL)
-    assert len(examples) == 3
+    assert len(examples) == 4
     small = {'"cuda"': '"cpu"', "8, 512, 1000": "2, 5, 40", "512": "5", "50257": "40", "128": "3"}
     found: dict[str, torch.Tensor] = {}
     for example in examples:
@@ -103,7 +104,7 @@ def test_examples_of_the_functions_run(monkeypatch: pytest.MonkeyPatch) -> None:
         exec(example, found)
     sums = found["y"].detach().float().sum(-1)
     torch.testing.assert_close(sums, torch.ones_like(sums), atol=0.02, rtol=0)
-    assert {"z", "dx", "logprob", "entropy"} <= found.keys()
+    assert {"z", "dx", "logprob", "entropy", "per_token"} <= found.keys()
     assert (found["logprob"] < 0).all()
 
 
