@@ -43,7 +43,7 @@ environment = $(PYTHON) -m experiments.environment
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 .PHONY: help peers slurm sweep figures tables roofline claims report reference counts counters compare validate \
-    reproduce selftest docs lint wheelhouse sync clean test test-gpu test-browser test-faults test-ptx \
+    contribute reproduce selftest docs lint wheelhouse sync clean test test-gpu test-browser test-faults test-ptx \
     test-slurm .system .python
 help:  ## install: this list
 	@awk -F ' *## ' 'BEGIN { n = split("measure draw test install", groups, " "); print "usage: make TARGET [VARIABLE=value ...]" } \
@@ -80,6 +80,17 @@ compare: $(READY)  ## draw: two sweeps point by point, a gate (BASE=dir HEAD=dir
 validate: $(READY)  ## draw: can rows from someone's card be taken? (OUT=dir keeps them)
 	$(call needs,ROWS,a folder of rows)
 	@$(PY) -m analysis validate --rows "$$ROWS" $(if $(OUT),--out "$$OUT") $(ARGS)
+contribute: $(READY)  ## measure: your card's rows for a pull request (OUT=outputs/rtx_4090)
+	$(call needs,OUT,the folder named after your card)
+	$(plain)
+	@kept="outputs/reference/$$(basename "$$OUT")/$(NAME)"; \
+	[ -n "$(dry)" ] || [ ! -e "$$kept" ] || { echo "error: $$kept is there already; take another OUT" >&2; exit 2; }; \
+	git diff --quiet HEAD -- kernels experiments conf || \
+	    { echo 'error: kernels/, experiments/ or conf/ differ from the commit; commit or undo that' >&2; exit 2; }; \
+	$(PY) -m experiments.run experiment=$(EXPERIMENT) "out='$$OUT'" $(words) || exit; \
+	[ -z "$(dry)" ] || exit 0; \
+	$(PY) -m analysis validate --rows "$$OUT" --out "$$kept" || exit; \
+	printf '%s\n' "" "git add '$$kept'" "git commit -m 'Rows of $$(basename "$$OUT"), preset $(NAME)'"
 reproduce: $(READY)  ## measure: exactly the recorded points again, and compare (ROWS=dir)
 	$(call needs,ROWS,a folder of rows)
 	@$(PY) -m experiments.reproduce --rows "$$ROWS" --out "$${OUT:-outputs/reproduced}" $(if $(dry),--dry-run) $(ARGS)

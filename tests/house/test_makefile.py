@@ -106,6 +106,24 @@ def test_sweep_draws_what_was_measured_and_keeps_the_status(
     assert status == 0 or f"Error {status}" in done.stderr
 
 
+@pytest.mark.parametrize(("changed", "status", "steps"), [(0, 0, 2), (1, 0, 0), (0, 1, 1)])
+def test_contribute_sweeps_checks_and_says_what_is_left(
+    changed: int, status: int, steps: int, tmp_path: Path
+) -> None:
+    """From the commit's own code alone, and nothing is packed of a sweep in which a point failed."""
+    script(tmp_path / "git", f"#!/bin/sh\nexit {changed}\n")
+    path, asked = f"{tmp_path}:{os.environ['PATH']}", ("OUT=/tmp/my_card", "EXPERIMENT=smoke")
+    done = noted(tmp_path, "contribute", *asked, status=status, PATH=path)
+    kept = "outputs/reference/my_card/smoke"
+    calls = [
+        ["-m", "experiments.run", "experiment=smoke", "out='/tmp/my_card'"],
+        ["-m", "analysis", "validate", "--rows", "/tmp/my_card", "--out", kept],
+    ]
+    assert done.calls == calls[:steps]
+    assert ("differ from the commit" in done.stderr) == bool(changed)
+    assert (done.status == 0) == (steps == 2)
+
+
 HOSTILE = ["$(shell touch {})", "`touch {}`", 'a"; touch {}; "', "a b#c:d;e%f"]
 
 
