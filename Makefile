@@ -87,7 +87,7 @@ contribute: $(READY)  ## measure: your card's rows for a pull request (OUT=outpu
 	[ -n "$(dry)" ] || [ ! -e "$$kept" ] || { echo "error: $$kept is there already; take another OUT" >&2; exit 2; }; \
 	git diff --quiet HEAD -- kernels experiments conf || \
 	    { echo 'error: kernels/, experiments/ or conf/ differ from the commit; commit or undo that' >&2; exit 2; }; \
-	$(PY) -m experiments.run experiment=$(EXPERIMENT) "out='$$OUT'" $(words) || exit; \
+	$(PY) -m experiments.run experiment=$(EXPERIMENT) "out='$$OUT'" $(words) || [ $$? = 1 ] || exit; \
 	[ -z "$(dry)" ] || exit 0; \
 	$(PY) -m analysis validate --rows "$$OUT" --out "$$kept" || exit; \
 	printf '%s\n' "" "git add '$$kept'" "git commit -m 'Rows of $$(basename "$$OUT"), preset $(NAME)'"

@@ -106,11 +106,11 @@ def test_sweep_draws_what_was_measured_and_keeps_the_status(
     assert status == 0 or f"Error {status}" in done.stderr
 
 
-@pytest.mark.parametrize(("changed", "status", "steps"), [(0, 0, 2), (1, 0, 0), (0, 1, 1)])
+@pytest.mark.parametrize(("changed", "status", "steps"), [(0, 0, 2), (0, 1, 2), (0, 2, 1), (1, 0, 0)])
 def test_contribute_sweeps_checks_and_says_what_is_left(
     changed: int, status: int, steps: int, tmp_path: Path
 ) -> None:
-    """From the commit's own code alone, and nothing is packed of a sweep in which a point failed."""
+    """From the commit's own code alone. A point that failed is a row like others."""
     script(tmp_path / "git", f"#!/bin/sh\nexit {changed}\n")
     path, asked = f"{tmp_path}:{os.environ['PATH']}", ("OUT=/tmp/my_card", "EXPERIMENT=smoke")
     done = noted(tmp_path, "contribute", *asked, status=status, PATH=path)
