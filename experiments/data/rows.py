@@ -68,6 +68,9 @@ class Row(Written):
     host_cards: Whole | None = Field(None, description="cards that NVML shows on the host")
     backend: Name
     environment: JsonObject = {}
+    # order
+    sequence: Whole | None = Field(None, description="rows that were in its sweep's folder before")
+    started: Text | None = Field(None, description="when its measuring began, UTC, to the second")
     # time
     timer: Timer | None = None
     cache: Literal["cold", "warm"] | None = None

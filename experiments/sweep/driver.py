@@ -167,7 +167,7 @@ class Sweep:
         outcome = outcome | {"suspect": suspicions(outcome, highest)}
         attempt = known.attempt + 1 if known else 1
         row = row_of(point, outcome, sweep=self.name, attempt=attempt, handshake=there)
-        self.ledger.record(point.job.name, row)
+        row = self.ledger.record(point.job.name, row)
         self.measured.append(row)
         if row.status == "crashed":
             worker.stop()  # one that gave a senseless answer would fail at other kernels too

@@ -70,7 +70,7 @@ class Ledger:
         self._latest: dict[Identity, Row] = {}
         self._highest_mhz: dict[tuple[str, str | None], float] = {}
         self._files: dict[Path, tuple[int, int]] = {}  # as this sweep left them: inode and size
-        self._threads = threading.Lock()
+        self._threads, self._count = threading.Lock(), 0
         for path in rows_files(out):
             if path.name != ROWS:
                 raise UserError(f"{path} is a recording, which takes no rows; choose another out=")
@@ -104,8 +104,10 @@ class Ledger:
         """The highest SM clock that any row saw on a card with this mark."""
         return self._highest_mhz.get((gpu, mark))
 
-    def record(self, job: str, row: Row) -> None:
-        """Adds a row to a job's file; when this returns it is on disk.
+    def record(self, job: str, row: Row) -> Row:
+        """Adds a row, with its place in the order, to a job's file, and gives it.
+
+        When this returns it is on disk.
 
         Raises:
             UserError: it could not be written, or the folder is not as this sweep left it.
@@ -114,11 +116,13 @@ class Ledger:
         with self._threads:
             self._files.setdefault(path, (0, 0))
             self.check()
+            row = row.model_copy(update={"sequence": self._count})
             try:
                 self._files[path] = append_row(path, row)
             except OSError as error:
                 raise UserError(f"{path}: {error.strerror}") from None
             self._take(row)
+            return row
 
     def check(self) -> None:
         """Makes sure that all rows are still on disk.
@@ -134,6 +138,7 @@ class Ledger:
                 )
 
     def _take(self, row: Row) -> None:
+        self._count += 1
         known = self.latest(row.identity)
         if known is None or row.attempt >= known.attempt:
             self._latest[row.identity] = row
@@ -195,13 +200,13 @@ def measure(point: Point, worker: Worker, range_: str = "") -> dict[str, Any]:
     asked |= {name: point.declared[name] for name in ("rows", "cols", "dtype")} | {"range": range_}
     timing, request = config["timing"], {"do": "profile" if range_ else "measure", "point": asked}
     limits = {"sampling": timing["sampling_limit_s"], "compiling": timing["compile_limit_s"]}
-    began = time.perf_counter()
+    started, began = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), time.perf_counter()
     try:
         # a profiler may replay a kernel, and keep its memory in between
         outcome = worker.request(request, **{"profiling": PROFILING_LIMIT_S} if range_ else limits)
     except WorkerDied as error:
         outcome = {"status": error.status, "reason": str(error)}
-    outcome["wall_s"] = time.perf_counter() - began
+    outcome |= {"wall_s": time.perf_counter() - began, "started": started}
     if outcome.pop("sticky", False):
         worker.stop()  # its CUDA context is lost, and every later point would fail with it
     return outcome

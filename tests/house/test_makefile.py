@@ -106,7 +106,9 @@ def test_sweep_draws_what_was_measured_and_keeps_the_status(
     assert status == 0 or f"Error {status}" in done.stderr
 
 
-@pytest.mark.parametrize(("changed", "status", "steps"), [(0, 0, 2), (0, 1, 2), (0, 2, 1), (1, 0, 0)])
+@pytest.mark.parametrize(
+    ("changed", "status", "steps"), [(0, 0, 2), (0, 1, 2), (0, 2, 1), (1, 0, 0)]
+)
 def test_contribute_sweeps_checks_and_says_what_is_left(
     changed: int, status: int, steps: int, tmp_path: Path
 ) -> None:

@@ -61,6 +61,9 @@ def test_what_has_a_row_is_measured_again_only_when_asked(sweep: Command, measur
     assert sorted(row.round for row in longer.rows) == [0] * 4 + [1] * 4 + [2] * 4
     assert once_each(longer.rows)
     assert [row for row in longer.rows if row.round == 0] == before
+    order = sorted(longer.rows, key=lambda row: row.sequence or 0)
+    assert [row.sequence for row in order] == [*range(12)]
+    assert [row.started for row in order] == sorted(str(row.started) for row in order)
     over = sweep(*SMALL, "overwrite=true")
     assert sorted(row.attempt for row in over.rows if row.round == 0) == [1] * 4 + [2] * 4
 
