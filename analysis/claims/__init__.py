@@ -21,7 +21,7 @@ import pandas as pd
 from analysis.__main__ import finish
 from analysis.claims import a, b, c, d, e, own
 from analysis.claims.measure import Card, of_gpu
-from analysis.claims.verdict import OURS, WORDS, Judgement, Measure, Part, judged
+from analysis.claims.verdict import NOT_MEASURED, OURS, WORDS, Judgement, Measure, Part, judged
 from analysis.figures.style import slug
 from analysis.format import Cell, Table, keys_of, texts, write_table
 from analysis.load import Inputs, read_inputs
@@ -54,16 +54,20 @@ def judge_own(inputs: Inputs, gpu: str) -> list[Judgement]:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Judges every claim on every GPU, audits the printed numbers, and writes both as tables."""
+    """Judges the claims on each GPU that can test one, audits the printed numbers, writes both."""
     inputs = read_inputs(options.rows, options.out, "claims", options.ours)
-    gpus, tables = sorted(inputs.frame["gpu"].unique()), {"audit": audit_table()}
-    for gpu in gpus:
-        mine = of_gpu(inputs, gpu)
-        found = [*judge(mine, gpu), *judge_own(mine, gpu)]
-        for one in found:
+    every = {gpu: of_gpu(inputs, gpu) for gpu in sorted(inputs.frame["gpu"].unique())}
+    found = {gpu: [*judge(mine, gpu), *judge_own(mine, gpu)] for gpu, mine in every.items()}
+    # the card that tests the most claims has the plain names
+    tested = {gpu: sum(one.word != NOT_MEASURED for one in found[gpu]) for gpu in every}
+    first, *others = sorted(every, key=lambda gpu: -tested[gpu])
+    told = [first, *(gpu for gpu in others if tested[gpu])]
+    tables = {"audit": audit_table()}
+    for gpu in told:
+        for one in found[gpu]:
             print(f"{one.id:3}  {one.verdict:30}  {one.statement}")
-        for stem, table in claims_tables(mine.frame, found).items():
-            tables[f"{stem}-{slug(gpu)}" if len(gpus) > 1 else stem] = table
+        for stem, table in claims_tables(every[gpu].frame, found[gpu]).items():
+            tables[stem if gpu == first else f"{stem}-{slug(gpu)}"] = table
             if table.notes:
                 print(f"{table.title}, {table.notes[0]}")
     finish([path for stem, one in tables.items() for path in write_table(inputs.out, stem, one)])
