@@ -64,6 +64,7 @@ POINTS: tuple[tuple[str, Sequence[tuple[int, int]], Sequence[torch.dtype]], ...]
     ("ce_online", ((4096, 256), WIDE[2], (64, 128_256)), HALF),
     *((name, WIDE[1:3], HALF) for name in ("ce_grad_online", "ce_backward_online")),
     ("logprob_entropy_online", WIDE[1:3], HALF),
+    *((name, WIDE[1:], HALF) for name in ("kl_auto", "kl_grad_auto")),
     ("attention_online", ((4096, 4096),), HALF),
     ("exponentials", ((4096, 4096),), HALF),
 )
