@@ -21,12 +21,12 @@ from experiments.data.files import (
     read_lines,
     write_file,
 )
-from experiments.data.records import COUNTERS, HOSTCOST, PROBES
+from experiments.data.records import COUNTERS, HOSTCOST
 from experiments.data.rows import PACKED_ROWS, Row, read_rows, rows_files
 
 JOBS = "jobs.jsonl.gz"
 CONFIG = "config.json"
-SMALL = ("sweep.json", "variants.json", "sessions.jsonl", COUNTERS, PROBES, HOSTCOST)
+SMALL = ("sweep.json", "variants.json", "sessions.jsonl", COUNTERS, HOSTCOST)
 Place = tuple[str, int, int, int]
 
 

@@ -112,31 +112,6 @@ class Counters(Record, extra="ignore"):
     environment: JsonObject = {}
 
 
-class Probe(Record):
-    """A buffer of ``rows`` × ``cols`` elements that is read and hardly anything else; µs.
-
-    ``cold`` by events is the runner's own flush before each read; by a graph, and as ``rotation``
-    by events, each read takes another of so many buffers that no L2 holds them together. Where
-    that takes as long as the read after the flush, the flush empties L2.
-    """
-
-    gpu: Name
-    timer: Literal["events", "graph"]
-    cache: Literal["cold", "warm", "rotation"]
-    left: Literal["loads", "hinted loads", "hinted stores"] | None = Field(
-        None, description="what put the buffer into L2 before each read; None: the read before it"
-    )
-    bytes: int = Field(gt=0, le=2**53, description="of the buffer that is read")
-    l2_bytes: int = Field(gt=0, le=2**53)
-    flush_bytes: int = Field(gt=0, le=2**53, description="that one flush reads")
-    samples_us: list[Amount] = Field(min_length=1)
-    time_us: Time = Field(description="their median")
-    time_low_us: Time
-    time_high_us: Time
-    stop_reason: Name
-    environment: JsonObject = {}
-
-
 class HostLayer(Written):
     """What a call costs the host, and over its base, PyTorch's."""
 
@@ -161,10 +136,8 @@ class HostCost(Written):
 
 R = TypeVar("R", bound=Record)
 HOSTCOST = "hostcost.json"
-COUNTS, TRACES, COUNTERS, PROBES = "counts.jsonl", "traces.jsonl", "counters.jsonl", "probe.jsonl"
-KINDS: dict[str, type[Record]] = {
-    COUNTS: Count, TRACES: Trace, COUNTERS: Counters, PROBES: Probe,
-}  # fmt: skip
+COUNTS, TRACES, COUNTERS = "counts.jsonl", "traces.jsonl", "counters.jsonl"
+KINDS: dict[str, type[Record]] = {COUNTS: Count, TRACES: Trace, COUNTERS: Counters}
 
 
 def read_records(path: Path, kind: type[R]) -> Iterator[R]:

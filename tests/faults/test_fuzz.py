@@ -23,7 +23,7 @@ from analysis.__main__ import main
 from analysis.figures import style
 from analysis.load import load
 from experiments.data.files import RowsError, parse_json, validated
-from experiments.data.records import KINDS, PROBES
+from experiments.data.records import KINDS
 from experiments.data.rows import Row
 from tests.analysis.noisy import twins
 from tests.analysis.plausible import declare, few, write
@@ -141,8 +141,6 @@ def test_what_the_schema_takes_every_command_reads(seed: int, folder: Path) -> N
         lines += ours
     (folder / "rows.jsonl").write_text("".join(f"{line}\n" for line in lines))
     for name, kind in KINDS.items():
-        if name == PROBES:  # no command reads one
-            continue
         known = (folder / name).read_text().splitlines()
         known += [taken(dice, line, kind) for line in known]
         (folder / name).write_text("".join(f"{line}\n" for line in known))
