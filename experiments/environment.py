@@ -39,7 +39,7 @@ def build(folder: str, *extras: str) -> None:
 
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     asked = [] if extras else [*project["dependencies"]]
-    for extra in extras or ("harness", "dev"):
+    for extra in extras or ("harness", "dev", "trainer"):
         asked += project["optional-dependencies"][extra]
     pip(python, "install", *asked)
     for extra in {*extras} & {*ALONE}:

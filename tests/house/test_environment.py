@@ -46,7 +46,7 @@ def test_constraints_pin_the_whole_set_exactly() -> None:
 
 def test_a_wheelhouse_is_pinned_and_holds_what_is_asked_for() -> None:
     without = {"torch", "triton", "setuptools"}
-    assert PINNED - set(wheels("peers", "slurm", "docs", "notebook")) == without
+    assert PINNED - set(wheels("peers", "slurm", "docs", "notebook", "trainer")) == without
     assert set(wheels("peers")) - set(wheels()) == PEERS
     assert set(wheels("slurm")) - set(wheels()) == {"submitit", "cloudpickle"}
 

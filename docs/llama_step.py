@@ -1,0 +1,124 @@
+"""A training step of a Hugging Face Llama with each loss: its time and its memory.
+
+    python -m docs.llama_step                    # on a GPU: 128256 classes, bfloat16
+    python -m docs.llama_step --toy              # anywhere, in seconds
+    python -m docs.llama_step --head policy      # log-probabilities and an entropy bonus
+
+``ours`` is one call on the logits as the model returns them. ``torch`` is what Hugging Face's
+models do themselves, in float32; ``compile`` is that under torch.compile, and ``liger`` Liger-Kernel's
+loss, where it is installed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from importlib.util import find_spec
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+
+from kernels.cross_entropy.functions import cross_entropy, logprob_entropy
+
+BONUS = 0.01  # of the entropy, in a policy's loss
+Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]  # of logits (…, N) and targets (…)
+
+
+def by_torch(logits: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+    """The mean loss in float32, as Hugging Face computes it."""
+    return F.cross_entropy(logits.float().view(-1, logits.shape[-1]), target.reshape(-1))
+
+
+def by_us(logits: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+    """The same from the logits as they are."""
+    return cross_entropy(logits, target, dim=-1, dtype=torch.float32)
+
+
+def by_liger(logits: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+    """The same by Liger-Kernel, which writes the gradient over the logits."""
+    from liger_kernel.transformers import LigerCrossEntropyLoss
+
+    loss: torch.Tensor = LigerCrossEntropyLoss()(logits.flatten(0, -2), target.flatten())
+    return loss
+
+
+def policy_by_torch(logits: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+    """−log p[target] − bonus·entropy, the mean over tokens, in float32."""
+    logp = torch.log_softmax(logits.float(), -1)
+    chosen = logp.gather(-1, target.unsqueeze(-1)).squeeze(-1)
+    return -(chosen + BONUS * -(logp.exp() * logp).sum(-1)).mean()
+
+
+def policy_by_us(logits: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+    """The same from one read of the logits."""
+    logprob, entropy = logprob_entropy(logits, target)
+    return -(logprob + BONUS * entropy).mean()
+
+
+HEADS: dict[str, dict[str, Loss]] = {
+    "loss": {"ours": by_us, "torch": by_torch},
+    "policy": {"ours": policy_by_us, "torch": policy_by_torch},
+}
+
+
+def losses(head: str) -> dict[str, Loss]:
+    """The losses of a head by name: ours, and those that can be had here."""
+    found = dict(HEADS[head])
+    found["compile"] = torch.compile(found["torch"], dynamic=False)
+    if head == "loss" and torch.cuda.is_available() and find_spec("liger_kernel"):
+        found["liger"] = by_liger
+    return found
+
+
+def measured(
+    model: Any, tokens: torch.Tensor, loss: Loss, steps: int
+) -> tuple[float, float, float]:
+    """The first loss, the median ms of a step, and the peak memory in GiB (0 on a CPU)."""
+    on_card, times, first = tokens.is_cuda, [], float("nan")
+    for step in range(steps + 2):  # two to warm up
+        if on_card:
+            torch.cuda.synchronize()
+            torch.cuda.reset_peak_memory_stats()
+        began = time.perf_counter()
+        value = loss(model(input_ids=tokens[:, :-1]).logits, tokens[:, 1:])
+        value.backward()
+        first = value.item() if step == 0 else first
+        model.zero_grad(set_to_none=True)
+        if on_card:
+            torch.cuda.synchronize()
+        times.append(1e3 * (time.perf_counter() - began))
+    peak = torch.cuda.max_memory_allocated() / 2**30 if on_card else 0.0
+    return first, statistics.median(times[2:]), peak
+
+
+def main(arguments: Sequence[str] | None = None) -> dict[str, float]:
+    """Prints a line for each loss; returns the first step's losses."""
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    parser = argparse.ArgumentParser(prog="python -m docs.llama_step", description=__doc__)
+    parser.add_argument("--head", choices=[*HEADS], default="loss")
+    parser.add_argument("--toy", action="store_true", help="a tiny model, also without a GPU")
+    parser.add_argument("--steps", type=int, default=20)
+    options = parser.parse_args(arguments)
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    vocabulary, width, layers, batch, length = 128256, 1024, 4, 4, 2049
+    if options.toy:
+        vocabulary, width, layers, batch, length = 512, 32, 2, 2, 17
+    torch.manual_seed(0)
+    sizes = {"hidden_size": width, "intermediate_size": 4 * width, "num_hidden_layers": layers}
+    heads = dict.fromkeys(("num_attention_heads", "num_key_value_heads"), max(width // 64, 1))
+    model = LlamaForCausalLM(LlamaConfig(vocab_size=vocabulary, **sizes, **heads)).to(device)
+    model = model.to(torch.float32 if options.toy else torch.bfloat16)
+    tokens = torch.randint(vocabulary, (batch, length), device=device)
+    found = {}
+    for name, loss in losses(options.head).items():
+        found[name], step_ms, peak_gib = measured(model, tokens, loss, options.steps)
+        print(f"{name:8} loss {found[name]:.4f}  {step_ms:8.2f} ms a step  {peak_gib:6.2f} GiB")
+    return found
+
+
+if __name__ == "__main__":
+    main()
