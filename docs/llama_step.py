@@ -5,8 +5,8 @@
     python -m docs.llama_step --head policy      # log-probabilities and an entropy bonus
 
 ``ours`` is one call on the logits as the model returns them. ``torch`` is what Hugging Face's
-models do themselves, in float32; ``compile`` is that under torch.compile, and ``liger`` Liger-Kernel's
-loss, where it is installed.
+models do themselves, in float32; ``compile`` is that under torch.compile, and ``liger``
+Liger-Kernel's loss, where it is installed.
 """
 
 from __future__ import annotations
