@@ -28,7 +28,7 @@ from kernels.cross_entropy.functions import cross_entropy, logprob_entropy
 from kernels.functions import backward_operator, softmax, softmax_operator
 from kernels.log_softmax import functions as logs
 from kernels.log_softmax.functions import log_softmax, logsumexp
-from tests.kernels.variants import DTYPES, name
+from tests.kernels.conftest import DTYPES
 
 Answer = torch.Tensor | tuple[torch.Tensor, ...]
 Function = Callable[[torch.Tensor], torch.Tensor]
@@ -242,7 +242,7 @@ def test_any_call_with_targets_gets_the_answer_and_gradient_of_float64(
 
 
 @every
-@pytest.mark.parametrize("dtype", DTYPES, ids=name)
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_rows_wider_than_a_tile_and_in_every_layout(
     device: str, called: str, dtype: torch.dtype
 ) -> None:

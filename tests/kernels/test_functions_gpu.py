@@ -13,12 +13,12 @@ from kernels import functions
 from kernels.cross_entropy.functions import cross_entropy, logprob_entropy
 from kernels.functions import softmax
 from kernels.log_softmax.functions import log_softmax, logsumexp
+from tests.kernels.conftest import DTYPES
 from tests.kernels.test_functions import CLOSE, REDUCTIONS, chosen, loss_as_due
-from tests.kernels.variants import DTYPES, name
 
 pytestmark = pytest.mark.gpu
 ROUNDED = {torch.float32: 5e-6, torch.float64: 1e-12, torch.float16: 2e-3, torch.bfloat16: 1.6e-2}
-dtypes = pytest.mark.parametrize("dtype", DTYPES, ids=name)
+dtypes = pytest.mark.parametrize("dtype", DTYPES, ids=str)
 reductions = pytest.mark.parametrize("reduction", REDUCTIONS)
 both_ways = pytest.mark.parametrize("inplace", [False, True])
 
@@ -243,7 +243,7 @@ def test_a_step_is_captured_in_a_graph(dtype: torch.dtype, reduction: str, inpla
 
 
 @reductions
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=name)
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
 def test_memory_beside_the_inputs(dtype: torch.dtype, reduction: str) -> None:
     rows, cols = 1024, 32000
     leaf = torch.randn(rows, cols, device="cuda", dtype=dtype, requires_grad=True)

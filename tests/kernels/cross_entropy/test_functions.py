@@ -17,6 +17,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from kernels.cross_entropy import functions
 from kernels.cross_entropy.functions import cross_entropy, logprob_entropy
+from tests.kernels.conftest import DTYPES
 from tests.kernels.test_functions import (
     CLOSE,
     REDUCTIONS,
@@ -26,7 +27,6 @@ from tests.kernels.test_functions import (
     due,
     loss_as_due,
 )
-from tests.kernels.variants import DTYPES, name
 
 guarded = pytest.mark.skipif(
     functions._overwritten is None, reason="needs a PyTorch built for CUDA, which guards memory"
@@ -112,7 +112,7 @@ def test_compiled_whole_it_is_one_operator(device: str) -> None:
 
 
 @pytest.mark.parametrize("kind", [torch.bfloat16, torch.float16])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=name)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 def test_under_autocast_the_loss_has_the_dtype_that_pytorchs_has(
     device: str, dtype: torch.dtype, kind: torch.dtype
 ) -> None:
@@ -213,7 +213,7 @@ def test_overwritten_logits_and_all_that_shares_their_memory_are_refused(
 
 @guarded
 @pytest.mark.parametrize("reduction", REDUCTIONS)
-@pytest.mark.parametrize("dtype", DTYPES, ids=name)
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("factor", [1.0, 0.25, 3.0])
 def test_in_place_gives_the_same_loss_and_gradient_in_the_memory_of_the_logits(
     device: str, factor: float, dtype: torch.dtype, reduction: str
