@@ -229,6 +229,25 @@ def test_a_row_is_cut_by_what_a_card_holds(launched: Seen) -> None:
     assert cuts((1, 32768), (4096, 32768), dtype=F32) == [(16, 4), (8, 8)]  # few rows spread wider
 
 
+@pytest.mark.parametrize("card", [CARDS["H200"], CARDS["L40S"]], ids=["H200", "L40S"])
+def test_matrices_of_one_to_eight_times_l2_are_moved_with_eviction_hints(
+    card: Device, launched: Seen
+) -> None:
+    rows, last = (card.l2_bytes or 0) // 1024, "evict_last"
+    for shape, loads, stores in (
+        ((rows - 1, 256), "", ""),
+        ((rows, 256), last, last),
+        ((8 * rows - 1, 256), last, last),
+        ((8 * rows, 256), last, ""),
+    ):
+        for name in ("auto", "fused_row", "copy_hinted"):
+            [one] = launched(kernels()[name], shape, F32, card)
+            assert (one.constants["LOADS"], one.constants["STORES"]) == (loads, stores), name
+    for hint in ("keep", "keep_output"):
+        [one] = launched(build_kernel(configured("copy_triton") | {hint: True}), (4, 4), F32, card)
+        assert (one.constants["LOADS"], one.constants["STORES"]).count(last) == 1
+
+
 @pytest.mark.parametrize(
     "name", ["auto", "ce_cluster", "ce_grad_auto", "log_softmax_cluster", "logprob_entropy_cluster"]
 )
