@@ -1,4 +1,4 @@
-"""Launches repeated without Triton, by doubles of its launcher; a card shows that they are right."""
+"""Launches repeated without Triton, by doubles of its launcher; a card shows the rest."""
 
 from __future__ import annotations
 
