@@ -240,7 +240,7 @@ def test_matrices_of_one_to_eight_times_l2_are_moved_with_eviction_hints(
         ((8 * rows - 1, 256), last, last),
         ((8 * rows, 256), last, ""),
     ):
-        for name in ("auto", "cluster", "copy_hinted"):
+        for name in ("auto", "copy_hinted"):
             [one] = launched(kernels()[name], shape, F32, card)
             assert (one.constants["LOADS"], one.constants["STORES"]) == (loads, stores), name
     for hint in ("keep", "keep_output"):
