@@ -11,10 +11,12 @@ from typing import Any
 import pytest
 import torch
 
-from kernels.device import Device
+from kernels.device import Device, cuda_device
 
 collect_ignore_glob = [] if find_spec("triton") else ["*test_ptx.py"]
 
+INTERPRETED = os.environ.get("TRITON_INTERPRET", "0") not in ("", "0")
+HERE = Device("cpu", "cpu") if INTERPRETED or not torch.cuda.is_available() else cuda_device(0)
 H200 = Device(
     kind="cuda",
     name="NVIDIA H200",
@@ -27,19 +29,60 @@ H200 = Device(
     warps_per_sm=64,
     clusters=(528, 248, 124, 58),
 )
+DTYPES = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
+LAYOUTS = (
+    *("contiguous", "padded rows", "transposed", "every other column", "one row repeated"),
+    "off a vector",
+)
 
 
 @pytest.fixture(scope="session")
 def device() -> str:
     """Where tensors go: ``cuda``, or ``cpu`` where the interpreter runs the kernels."""
-    interpreted = os.environ.get("TRITON_INTERPRET", "0") not in ("", "0")
-    return "cpu" if interpreted or not torch.cuda.is_available() else "cuda"
+    return HERE.kind
 
 
-@pytest.fixture(scope="session")
-def h200() -> Device:
-    """An H200 by its limits, wherever the tests run."""
-    return H200
+@pytest.fixture
+def room() -> None:
+    """Skips a test of large matrices where they do not fit."""
+    if torch.cuda.mem_get_info()[0] < 40 << 30:
+        pytest.skip("needs 40 GiB of free device memory")
+
+
+def lay_out(x: torch.Tensor, layout: str) -> torch.Tensor:
+    """The values of ``x``, shape (…, M, N), with other strides."""
+    *others, rows, cols = x.shape
+    if layout in ("padded rows", "every other column"):
+        every = 2 if layout == "every other column" else 1
+        wide = torch.full((*others, rows, 2 * cols + 3), torch.nan, dtype=x.dtype, device=x.device)
+        return wide[..., : every * cols : every].copy_(x)
+    if layout == "transposed":
+        return x.mT.contiguous().mT
+    if layout == "one row repeated":
+        return x[..., :1, :].expand(x.shape)
+    if layout == "off a vector":
+        storage = torch.full((x.numel() + 1,), torch.nan, dtype=x.dtype, device=x.device)
+        return storage[1:].view(x.shape).copy_(x)
+    return x
+
+
+def extremes() -> torch.Tensor:
+    """Rows of 40, which tiles of 16 cut at 16 and 32."""
+    x = torch.randn(10, 40, generator=torch.Generator().manual_seed(0))
+    x[0, :35] = -torch.inf  # two tiles of nothing before the first value
+    x[1, 3:] = -torch.inf
+    x[2] = -torch.inf
+    x[3, 20] = torch.nan
+    x[4] = -torch.nan
+    x[5] = -torch.inf
+    x[5, 39] = torch.nan
+    x[6, 30] = torch.inf
+    x[7, 0] = torch.inf
+    x[7, 39] = torch.inf
+    x[8, :16] = -torch.inf
+    x[8, 20] = torch.nan
+    x[9] = 0.0
+    return x
 
 
 @pytest.fixture(scope="session", autouse=True)

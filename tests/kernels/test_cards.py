@@ -1,34 +1,33 @@
-"""On every card each kernel has a plan that the card allows, or a sentence why not.
+"""On every card each kernel has a launch that the card allows, or a sentence why not.
 
-Sources of the limits: CUDA C++ Programming Guide, technical specifications per compute capability
-(registers, shared memory, warps); NVIDIA's datasheets and architecture whitepapers (SMs, L2).
+Launches are seen and not carried out: tensors have no memory, and any card may be named. Sources of
+the limits: CUDA C++ Programming Guide, technical specifications per compute capability (registers,
+shared memory, warps); NVIDIA's datasheets and architecture whitepapers (SMs, L2).
 """
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
+from contextlib import nullcontext
 from functools import cache
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, NamedTuple
 
 import pytest
 import torch
 
 from experiments.data.jobs import CONF, GridConfig, named_grids, read_yaml
 from experiments.worker.describe import build_kernel
-from kernels.cluster.cut import LANES, Cut
-from kernels.cross_entropy.auto import Chooses, chosen
-from kernels.cross_entropy.cluster import CeGradCluster, RowCluster, registers_of
 from kernels.device import Device, largest_cluster
 from kernels.kernel import Kernel
-from kernels.softmax.auto import Auto, choice
-from kernels.softmax.cluster import Cluster
-from kernels.softmax.cooperative import Cooperative, slices_of
-from kernels.softmax_backward.backward_auto import BackwardAuto, in_vectors_by
-from kernels.softmax_backward.backward_cluster import BackwardCluster
-from kernels.vectors import LONGEST
 from tests.conf import KERNELS
-from tests.conf import kernel as kernel_config
+from tests.conf import kernel as configured
+from tests.kernels.conftest import H200
 
-DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
+jit = pytest.importorskip("triton.runtime.jit")
+interpreter = pytest.importorskip("triton.runtime.interpreter")
+F16, BF16, F32, F64 = torch.float16, torch.bfloat16, torch.float32, torch.float64
 Shape = tuple[int, int]
 # name, capability, SMs, KiB of shared memory of an SM and at most of a block, warps, MiB of L2
 LIMITS = (
@@ -58,10 +57,53 @@ CARDS = {
 }
 
 
+class Launch(NamedTuple):
+    """A kernel's module by its last name, its programs, its constants and Triton's options."""
+
+    module: str
+    grid: tuple[int, ...]
+    constants: dict[str, Any]
+    options: dict[str, Any]
+
+
+Seen = Callable[[Kernel, Shape, torch.dtype, Device], list[Launch]]
+
+
+@pytest.fixture
+def launched(monkeypatch: pytest.MonkeyPatch) -> Seen:
+    """Gives what a kernel would launch on a card."""
+    seen: list[Launch] = []
+    cards: list[Device] = [H200]
+
+    def run(self: Any, *_: Any, grid: tuple[int, ...], warmup: bool = False, **named: Any) -> None:
+        fixed = {name: value for name, value in named.items() if name in self.arg_names}
+        options = {name: value for name, value in named.items() if name not in fixed}
+        seen.append(Launch(self.fn.__module__.rpartition(".")[2], grid, fixed, options))
+
+    def of(kernel: Kernel, shape: Shape, dtype: torch.dtype, card: Device) -> list[Launch]:
+        seen.clear()
+        cards[0] = card
+        layout = kernel.operation.layout(kernel.operation.inputs, shape, dtype)
+        kernel(*(torch.empty(size, dtype=own, device="meta") for size, own in layout))
+        return list(seen)
+
+    kernels()  # imports them
+    for module in [m for name, m in sys.modules.items() if name.startswith("kernels.")]:
+        if callable(getattr(module, "device_of", None)):
+            monkeypatch.setattr(module, "device_of", lambda _: cards[0])
+    stream = SimpleNamespace(cuda_stream=0)
+    for kind in (jit.JITFunction, interpreter.InterpretedFunction):
+        monkeypatch.setattr(kind, "run", run)
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda _=None: stream)
+    monkeypatch.setattr(torch.cuda, "stream", nullcontext)
+    return of
+
+
 @cache
 def kernels() -> dict[str, Kernel]:
     """Every kernel of conf/kernel that is described without its package."""
-    return {name: build_kernel(kernel_config(name)) for name in KERNELS}
+    return {name: build_kernel(configured(name)) for name in KERNELS}
 
 
 @cache
@@ -82,37 +124,12 @@ def shapes() -> list[Shape]:
     return sorted(kept)
 
 
-def plans(kernel: Kernel, shape: Shape, dtype: torch.dtype, card: Device) -> list[tuple[Cut, int]]:
-    """The cuts that a kernel may launch, with the width of their vectors: whole, or an element."""
-    whole = LONGEST // dtype.itemsize
-    if isinstance(kernel, BackwardCluster):
-        return [(one, 2 * whole) for one in [kernel.plan(shape, dtype, whole, card)] if one]
-    if isinstance(kernel, Cluster | RowCluster):
-        found = [(kernel.plan(shape, dtype, width, card), width) for width in (whole, 1)]
-        return [(one, width) for one, width in found if one]
-    return []
-
-
-def choices(kernel: Kernel, shape: Shape, dtype: torch.dtype, card: Device) -> list[Any]:
-    """What a kernel that chooses takes, or the kernel itself."""
-    width = LONGEST // dtype.itemsize
-    if isinstance(kernel, Auto):
-        both = [(one, fixed) for one in (width, 1) for fixed in (False, True)]
-        return [choice(shape, dtype, card, *one) for one in both]
-    if isinstance(kernel, Chooses):
-        return [chosen(kernel, shape, dtype, card, one, False) for one in (width, 1)]
-    if isinstance(kernel, BackwardAuto):
-        return [one for one in [in_vectors_by(shape, dtype, card)] if one]
-    return [kernel]
-
-
-@pytest.mark.parametrize("named", CARDS)
-def test_no_launch_asks_for_more_than_the_card_has(named: str) -> None:
-    card = CARDS[named]
+@pytest.mark.parametrize("card", CARDS.values(), ids=CARDS)
+def test_no_launch_asks_for_more_than_the_card_has(card: Device, launched: Seen) -> None:
     asked = refused = 0
     for name, kernel in kernels().items():
         for shape in shapes():
-            for dtype in DTYPES.values():
+            for dtype in (F32, F16, BF16):
                 place = f"{name} {shape} {dtype} on {card.name}"
                 reason = kernel.unsupported(shape, dtype, card)
                 asked += 1
@@ -120,49 +137,132 @@ def test_no_launch_asks_for_more_than_the_card_has(named: str) -> None:
                     refused += 1
                     assert 0 < len(reason) < 300, place
                     assert "\n" not in reason, place
-                    continue
-                for one in choices(kernel, shape, dtype, card):
-                    assert one.unsupported(shape, dtype, card) is None, f"{place}: {one}"
-                    check(one, shape, dtype, card, place)
+                elif kernel.backend == "triton" and 0 not in shape and dtype is not F16:
+                    check(launched(kernel, shape, dtype, card), card, place)
+                    check_plan(kernel, shape, dtype, card, place)
     assert 0 < refused < asked
 
 
-def check(kernel: Kernel, shape: Shape, dtype: torch.dtype, card: Device, place: str) -> None:
-    """Programs, registers, shared memory and clusters within what the card has."""
-    registers_per_sm, shared = card.registers_per_sm or 0, card.shared_bytes_per_block or 0
-    for plan, width in plans(kernel, shape, dtype, card):
-        assert plan.programs <= largest_cluster(card), place
-        assert plan.warps <= 32, place
-        assert plan.shared_bytes <= shared, place
-        assert plan.resident(width, card) >= plan.programs, place
-        whole = shape[1] // width * width  # the ends of a row are not part of a chunk
-        assert (plan.chunks - 1) * plan.chunk < max(whole, 1) <= plan.chunks * plan.chunk, place
-        if isinstance(kernel, Cluster):
-            held = (plan.chunks - plan.shared) * width  # elements in registers of a thread
-            assert held * (dtype.itemsize if plan.packed else 4) <= 256, place
-            slots = 8 * (plan.programs * plan.warps + 1)
-            assert plan.shared * plan.warps * LANES * 16 + slots + 1024 <= 227 << 10, place
-        if isinstance(kernel, RowCluster):
-            gradient = isinstance(kernel, CeGradCluster)
-            registers = registers_of(plan, card, gradient, False)
-            assert (registers or 0) * 32 * plan.warps <= registers_per_sm, place
-    if isinstance(kernel, Cooperative) and 0 not in shape:
-        slices = slices_of(shape[1], card, True)
-        assert slices.number <= slices.held, place
-        assert slices.number * slices.width >= shape[1] > (slices.number - 1) * slices.width, place
-        assert slices.width <= slices.block <= 2 * slices.width, place
-        assert (
-            slices.registers(slices.groups(shape[0]), card) * 32 * slices.warps <= registers_per_sm
-        ), place
+def check(launches: list[Launch], card: Device, place: str) -> None:
+    """Programs, warps, clusters and registers within what the card has."""
+    assert launches, place
+    for one in launches:
+        warps = one.options.get("num_warps", 4)
+        assert 1 <= warps <= 32, place
+        assert 1 <= one.options.get("num_ctas", 1) <= max(largest_cluster(card), 1), place
+        assert 1 <= one.grid[0] <= (1 << 31) - 1, place
+        registers = one.options.get("maxnreg") or 0
+        assert registers * 32 * warps <= (card.registers_per_sm or 0), place
+        if one.options.get("launch_cooperative_grid"):
+            assert one.grid[0] * warps <= (card.sms or 0) * (card.warps_per_sm or 0), place
 
 
-def test_a_card_of_small_clusters_gets_them_or_a_sentence() -> None:
-    card, kernel = CARDS["RTX 5090"], BackwardCluster()
-    for cols, dtype, programs in ((131072, torch.float32, 8), (196608, torch.bfloat16, 8)):
-        plan = kernel.plan((64, cols), dtype, LONGEST // dtype.itemsize, card)
-        assert plan is not None
-        assert plan.programs == programs
-    reason = str(kernel.unsupported((64, 262144), torch.float32, card))
-    assert reason.endswith("rows of 262144 do not fit on RTX 5090")
-    assert in_vectors_by((64, 262144), torch.float32, card) is None
-    assert "RTX 5090 has up to 8" in str(Cluster(16).unsupported((4, 4096), torch.float32, card))
+def check_plan(kernel: Kernel, shape: Shape, dtype: torch.dtype, card: Device, place: str) -> None:
+    """Where a cluster holds a row, its programs fit the card's SMs with their shared memory."""
+    for width in {1, 16 // dtype.itemsize} if hasattr(kernel, "plan") else ():
+        plan = kernel.plan(shape, dtype, width, card)
+        if plan is not None:
+            assert plan.shared_bytes <= (card.shared_bytes_per_block or 0), place
+            assert plan.resident(width, card) >= plan.programs, place
+
+
+A100, SMALLER = CARDS["A100"], CARDS["RTX 5090"]
+CHOICES: list[tuple[str, Shape, torch.dtype, Device, str]] = [
+    ("auto", (4096, 1024), F32, H200, "fused_multirow"),  # 4 KB
+    ("auto", (4096, 1025), F32, H200, "cluster"),
+    ("auto", (4096, 1001), F16, H200, "cluster"),  # no whole number of vectors
+    ("auto", (4096, 511), F16, H200, "fused_multirow"),
+    ("auto", (4096, 1 << 18), F32, H200, "cluster"),
+    ("auto", (4096, (1 << 18) + 4), F32, H200, "cooperative"),
+    ("auto", (16, (1 << 18) + 8), BF16, H200, "cooperative"),  # few and wide
+    ("auto", (17, (1 << 18) + 8), BF16, H200, "cluster"),
+    ("auto", (17, 1 << 20), BF16, H200, "cluster"),
+    ("auto", (4096, (1 << 20) + 8), BF16, H200, "cooperative"),
+    ("auto", (4096, 1 << 23), F32, H200, "online"),
+    ("auto", (4096, 8192), F64, H200, "fused_row"),
+    ("auto", (4096, 8200), F64, H200, "online"),
+    *(("ce_auto", shape, BF16, H200, "cluster") for shape in ((1, 32000), (8192, 128256))),
+    *((name, (32768, 2048), BF16, H200, "cluster") for name in ("ce_auto", "ce_grad_auto")),
+    ("ce_auto", (32768, 2047), BF16, H200, "rows"),
+    ("ce_grad_auto", (32768, 2047), BF16, H200, "cluster"),
+    *((name, (8, 1 << 21), BF16, H200, "rows") for name in ("ce_auto", "ce_grad_auto")),
+    ("ce_auto", (8, 128256), BF16, A100, "rows"),
+    ("logsumexp_auto", (2, 2047), BF16, H200, "rows"),
+    ("logsumexp_auto", (2, 2049), BF16, H200, "cluster"),
+    ("logsumexp_auto", (2, 1001), F32, H200, "rows"),
+    ("logsumexp_auto", (2, 1 << 17), F32, H200, "cluster"),
+    ("log_softmax_auto", (2, 4096), BF16, H200, "cluster"),
+    ("log_softmax_auto", (2, 2048), BF16, H200, "rows"),
+    ("logprob_entropy_auto", (8192, 151936), BF16, H200, "rows"),
+    ("backward_auto", (64, 520), F16, H200, "backward_cluster"),
+    ("backward_auto", (64, 512), F16, H200, "backward_multirow"),
+    ("backward_auto", (64, 127), F32, H200, "backward"),
+    ("backward_auto", (64, 50257), F16, H200, "backward"),
+    ("backward_auto", (64, 50304), F16, H200, "backward_cluster"),
+    ("backward_auto", (64, 262144), F32, H200, "backward_cluster"),
+    ("backward_auto", (64, 262148), F32, H200, "backward"),
+    ("backward_auto", (64, 131072), F32, SMALLER, "backward_cluster"),
+    ("backward_auto", (64, 262144), F32, SMALLER, "backward"),
+]
+
+
+@pytest.mark.parametrize(("name", "shape", "dtype", "card", "wanted"), CHOICES, ids=str)
+def test_auto_takes_what_was_the_fastest_of_its_kind(
+    name: str, shape: Shape, dtype: torch.dtype, card: Device, wanted: str, launched: Seen
+) -> None:
+    kernel = kernels()[name]
+    assert kernel.unsupported(shape, dtype, card) is None or dtype is F64
+    assert launched(kernel, shape, dtype, card)[0].module == wanted
+
+
+def test_a_row_is_cut_by_what_a_card_holds(launched: Seen) -> None:
+    def cuts(*shapes: Shape, dtype: torch.dtype = BF16) -> list[Shape]:
+        every = [launched(kernels()["cluster"], shape, dtype, H200)[0] for shape in shapes]
+        return [(one.options["num_ctas"], one.options["num_warps"]) for one in every]
+
+    # the best of all cuts measured at 268 MB, or within 1.3 % of it
+    assert cuts((6554, 20480), (7085, 18944), (1638, 81920)) == [(2, 4), (2, 4), (8, 4)]
+    assert cuts((1024, 262144), (2093, 128256), dtype=F32) == [(16, 8), (16, 4)]
+    assert cuts((64, 1 << 20), (1024, 1 << 20)) == [(16, 8)] * 2  # two programs an SM
+    # seven GPCs have room for a cluster of 16
+    assert cuts((7, 262144), (8, 262144), (15, 262144), dtype=F32) == [(16, 8), (8, 16), (16, 8)]
+    assert cuts((1, 32768), (4096, 32768), dtype=F32) == [(16, 4), (8, 8)]  # few rows spread wider
+
+
+@pytest.mark.parametrize("card", [CARDS["H200"], CARDS["L40S"]], ids=["H200", "L40S"])
+def test_matrices_of_one_to_eight_times_l2_are_moved_with_eviction_hints(
+    card: Device, launched: Seen
+) -> None:
+    rows, last = (card.l2_bytes or 0) // 1024, "evict_last"
+    for shape, loads, stores in (
+        ((rows - 1, 256), "", ""),
+        ((rows, 256), last, last),
+        ((8 * rows - 1, 256), last, last),
+        ((8 * rows, 256), last, ""),
+    ):
+        for name in ("auto", "copy_hinted"):
+            [one] = launched(kernels()[name], shape, F32, card)
+            assert (one.constants["LOADS"], one.constants["STORES"]) == (loads, stores), name
+    for hint in ("keep", "keep_output"):
+        [one] = launched(build_kernel(configured("copy_triton") | {hint: True}), (4, 4), F32, card)
+        assert (one.constants["LOADS"], one.constants["STORES"]).count(last) == 1
+
+
+@pytest.mark.parametrize(
+    "name", ["auto", "ce_cluster", "ce_grad_auto", "log_softmax_cluster", "logprob_entropy_cluster"]
+)
+@pytest.mark.parametrize("dtype", [F32, BF16], ids=str)
+def test_a_batch_invariant_row_is_cut_alike_whatever_the_rows(
+    name: str, dtype: torch.dtype, launched: Seen
+) -> None:
+    kernel = kernels()[name]
+    if name == "auto":
+        first, other = (launched(kernel, (m, 32_000), dtype, H200)[0] for m in (1, 9999))
+        assert first.options != other.options  # else there is no need
+        kernel = build_kernel(configured(name) | {"batch_invariant": True})
+    for cols in (1, 64, 250, 781, 1024, 4096, 32_000, 50_257, 131_072, 1 << 19, 1 << 20, 1 << 21):
+        if kernel.unsupported((9, cols), dtype, H200) is not None:
+            continue
+        each = [launched(kernel, (m, cols), dtype, H200)[0] for m in (1, 9, 200, 9999)]
+        cuts = {(one.module, *map(one.options.get, ("num_warps", "num_ctas"))) for one in each}
+        assert len(cuts) == 1 or each[0].module == "rows", cols  # which programs share: see there

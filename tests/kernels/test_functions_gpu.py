@@ -9,25 +9,16 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from kernels import functions
 from kernels.cross_entropy.functions import cross_entropy, logprob_entropy
 from kernels.functions import softmax
 from kernels.log_softmax.functions import log_softmax, logsumexp
-from tests.kernels.test_functions import CLOSE, REDUCTIONS, chosen, loss_as_due
-from tests.kernels.variants import DTYPES, name
+from tests.kernels.conftest import DTYPES
+from tests.kernels.test_functions import CALLED, CLOSE, REDUCTIONS, as_due
 
 pytestmark = pytest.mark.gpu
-ROUNDED = {torch.float32: 5e-6, torch.float64: 1e-12, torch.float16: 2e-3, torch.bfloat16: 1.6e-2}
-dtypes = pytest.mark.parametrize("dtype", DTYPES, ids=name)
 reductions = pytest.mark.parametrize("reduction", REDUCTIONS)
 both_ways = pytest.mark.parametrize("inplace", [False, True])
-
-
-def near(y: torch.Tensor, wanted: torch.Tensor, dtype: torch.dtype) -> None:
-    y, wanted = y.detach().double(), wanted.detach().double()
-    # beside the largest of them, terms that cancel in float32 leave a few of its spacings
-    absolute = 1e-7 + (5e-7 * wanted.nan_to_num().abs().max().item() if wanted.numel() else 0)
-    torch.testing.assert_close(y, wanted, rtol=ROUNDED[dtype], atol=absolute)
+WIDTHS = (1, 3, 255, 256, 1000, 4096, 16_384, 50_257, 128_256, 300_001)
 
 
 def step(
@@ -39,92 +30,61 @@ def step(
     return loss.detach(), torch.autograd.grad(loss.sum(), leaf)[0]
 
 
-def classes(rows: int, cols: int) -> torch.Tensor:
-    return torch.randint(cols, (rows,), device="cuda")
+def classes(rows: int, cols: int, device: str = "cuda") -> torch.Tensor:
+    return torch.randint(cols, (rows,), device=device)
 
 
-def assert_softmax(x: torch.Tensor) -> None:
-    near(softmax(x), torch.softmax(x.double(), -1), x.dtype)
+def options_of(called: str, cols: int) -> list[dict[str, Any]]:
+    """The options with which each function is called at every width."""
+    if called == "softmax":
+        return [{}, {"temperature": 0.5}, {"dim": 0}]
+    if called == "cross_entropy":
+        weight = {"weight": torch.rand(cols, device="cuda"), "label_smoothing": 0.1}
+        return [{"reduction": r} | more for r in REDUCTIONS for more in ({}, weight)]
+    return [{}]
 
 
-def assert_loss(x: torch.Tensor) -> None:
-    loss_as_due(x, torch.randint(x.shape[1], (x.shape[0],), device=x.device))
-
-
-@dtypes
-@pytest.mark.parametrize("cols", [1, 3, 255, 256, 1000, 4096, 16384, 40001, 131072, 300001])
-@pytest.mark.parametrize("dim", [0, 1])
-def test_softmax_of_every_width_again_and_again(cols: int, dtype: torch.dtype, dim: int) -> None:
-    for temperature in (1.0, 0.5):
-        for _ in range(3):  # the ordinary launch, then the repeated one
-            x = torch.randn(67, cols, device="cuda").to(dtype)
-            x = x if dim == 1 else x.t().contiguous()
-            leaf = x.clone().requires_grad_()
-            y = softmax(leaf, dim, temperature=temperature)
-            near(y, torch.softmax(x.double() / temperature, dim), dtype)
-            dy = torch.randn_like(x)
-            (dx,) = torch.autograd.grad(y, leaf, dy)
-            y64, dy64 = y.detach().double(), dy.double()
-            wanted = y64 * (dy64 - (y64 * dy64).sum(dim, keepdim=True)) / temperature
-            near(dx, wanted, dtype)
-            near(softmax(x, dim, temperature=temperature), y, dtype)
-
-
-@dtypes
-@pytest.mark.parametrize("cols", [1, 7, 1000, 4096, 32000, 50257, 128256])
-@reductions
-def test_losses_of_every_width_again_and_again(
-    cols: int, dtype: torch.dtype, reduction: str
-) -> None:
-    for rows in (1, 67, 600):
-        for options in ({}, {"weight": torch.rand(cols, device="cuda"), "label_smoothing": 0.1}):
+@pytest.mark.parametrize("cols", WIDTHS)
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("called", CALLED)
+def test_every_width_again_and_again(called: str, dtype: torch.dtype, cols: int) -> None:
+    for rows in (1, 67, 600) if cols < 100_000 else (1, 67):
+        for options in options_of(called, cols):
             for turn in range(3):  # the ordinary launch, then the repeated one
-                x = (torch.randn(rows, cols, device="cuda") * 3).to(dtype)
+                x = torch.randn(rows, cols, device="cuda").to(dtype)
                 target = classes(rows, cols)
-                target[::5] = -100 if turn < 2 else cols - 1
-                loss_as_due(x, target, reduction=reduction, **options)
-                if rows == 67 and cols in (1000, 50257) and not options:
-                    target = classes(rows, cols)
-                    found = step(x, target, cross_entropy, reduction=reduction, inplace=True)
-                    wanted = step(x.double(), target, F.cross_entropy, reduction=reduction)
-                    for mine, its in zip(found, wanted, strict=True):
-                        torch.testing.assert_close(mine.double(), its, **CLOSE[dtype])
+                if called == "cross_entropy":
+                    target[::5] = -100 if turn < 2 else cols - 1
+                along = x.t().contiguous() if options.get("dim") == 0 else x
+                as_due(along, called, target, **options)
 
 
-@dtypes
-def test_other_functions_again_and_again(dtype: torch.dtype) -> None:
-    close = CLOSE[dtype] | {"atol": 1e-5}
-    for cols in (1000, 50257):
+@reductions
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_a_step_in_place_again_and_again(dtype: torch.dtype, reduction: str) -> None:
+    for cols in (1000, 50_257):
         for _ in range(3):
-            leaf = (torch.randn(67, cols, device="cuda") * 3).to(dtype).requires_grad_()
-            target = classes(67, cols)
-            wide = leaf.detach().double().requires_grad_()
-            numbers = logsumexp(leaf), *logprob_entropy(leaf, target)
-            wanted = torch.logsumexp(wide, -1), *chosen(wide, target, temperature=1.0)
-            for mine, its in zip(numbers, wanted, strict=True):
-                torch.testing.assert_close(mine.double(), its, rtol=close["rtol"], atol=1e-4)
-                (dx,) = torch.autograd.grad(mine.sum(), leaf, retain_graph=True)
-                (wanted_dx,) = torch.autograd.grad(its.sum(), wide, retain_graph=True)
-                torch.testing.assert_close(dx.double(), wanted_dx, **close)
-            y = log_softmax(leaf).double()
-            torch.testing.assert_close(y, torch.log_softmax(wide, -1), **close)
+            x, target = torch.randn(67, cols, device="cuda").to(dtype), classes(67, cols)
+            found = step(x, target, cross_entropy, reduction=reduction, inplace=True)
+            wanted = step(x.double(), target, F.cross_entropy, reduction=reduction)
+            for mine, its in zip(found, wanted, strict=True):
+                torch.testing.assert_close(mine.double(), its, **CLOSE[dtype])
 
 
 @pytest.mark.parametrize(
-    ("right", "cols"),
-    [*((assert_softmax, cols) for cols in (256, 1000, 16384, 131072)), (assert_loss, 5003)],
+    ("called", "cols"),
+    [*(("softmax", cols) for cols in (256, 1000, 16384, 131072)), ("cross_entropy", 5003)],
 )
-def test_a_repeated_launch_stays_right_whatever_changes(
-    right: Callable[[torch.Tensor], None], cols: int
-) -> None:
+def test_a_repeated_launch_stays_right_whatever_changes(called: str, cols: int) -> None:
     storage = torch.randn(40 * (cols + 17), device="cuda")
     for _ in range(3):
         for offset in (0, 1, 2, 4, 3, 8):  # elements: other alignments of the first address
             for stride in (cols, cols + 1, cols + 2, cols + 4, cols + 5, 0):
                 for rows in (1, 16, 33):
-                    right(storage.as_strided((rows, cols), (stride, 1), offset))
+                    x = storage.as_strided((rows, cols), (stride, 1), offset)
+                    as_due(x, called, classes(rows, cols))
         for dtype in DTYPES:
-            right(storage[: 16 * cols].view(16, cols).to(dtype))
+            as_due(storage[: 16 * cols].view(16, cols).to(dtype), called, classes(16, cols))
 
 
 def softmaxes() -> None:
@@ -161,10 +121,11 @@ def test_profilers_hooks_are_called_for_a_repeated_launch() -> None:
     hook = called.append
     knobs.runtime.launch_enter_hook.add(hook)
     try:
-        assert_softmax(x)
+        y = softmax(x)
     finally:
         knobs.runtime.launch_enter_hook.remove(hook)
     assert len(called) == 1
+    torch.testing.assert_close(y, torch.softmax(x, -1))
 
 
 def test_no_plan_keeps_a_tensor_alive() -> None:
@@ -198,7 +159,7 @@ def test_the_host_does_not_wait(inplace: bool) -> None:
         logsumexp(x), log_softmax(x), logprob_entropy(x, target)
 
 
-def test_softmax_on_a_side_stream_and_captured_in_a_graph() -> None:
+def test_softmax_on_a_side_stream() -> None:
     x = torch.randn(512, 1024, device="cuda")
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
@@ -208,42 +169,42 @@ def test_softmax_on_a_side_stream_and_captured_in_a_graph() -> None:
             x.normal_()
             y = softmax(x)
     side.synchronize()
-    near(y, torch.softmax(x, -1), x.dtype)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        y = softmax(x)
-    x.normal_()
-    graph.replay()
-    near(y, torch.softmax(x, -1), x.dtype)
+    torch.testing.assert_close(y, torch.softmax(x, -1))
 
 
 @both_ways
-@reductions
+@pytest.mark.parametrize("reduction", [*REDUCTIONS, "softmax"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["clusters", "streaming"])
 def test_a_step_is_captured_in_a_graph(dtype: torch.dtype, reduction: str, inplace: bool) -> None:
     x = torch.randn(64, 5000, device="cuda", dtype=dtype)
     target = classes(64, 5000)
-    options: dict[str, Any] = {"reduction": reduction, "inplace": inplace}
+
+    def once(ours: bool) -> tuple[torch.Tensor, ...]:
+        if reduction == "softmax":
+            return (softmax(x) if ours else torch.softmax(x, -1),)
+        if ours:
+            return step(x, target, cross_entropy, reduction=reduction, inplace=inplace)
+        return step(x, target, F.cross_entropy, reduction=reduction)
+
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
         for _ in range(3):
-            step(x, target, cross_entropy, **options)
+            once(ours=True)
     torch.cuda.current_stream().wait_stream(side)
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
-        found = step(x, target, cross_entropy, **options)
+        found = once(ours=True)
     for _ in range(2):
         x.normal_()
         target.random_(0, 5000)
         graph.replay()
-        wanted = step(x, target, F.cross_entropy, reduction=reduction)
-        for mine, its in zip(found, wanted, strict=True):
+        for mine, its in zip(found, once(ours=False), strict=True):
             torch.testing.assert_close(mine, its, rtol=1e-4, atol=1e-6)
 
 
 @reductions
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=name)
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
 def test_memory_beside_the_inputs(dtype: torch.dtype, reduction: str) -> None:
     rows, cols = 1024, 32000
     leaf = torch.randn(rows, cols, device="cuda", dtype=dtype, requires_grad=True)
@@ -264,43 +225,35 @@ def test_memory_beside_the_inputs(dtype: torch.dtype, reduction: str) -> None:
 
 
 @pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two CUDA devices")
-@pytest.mark.parametrize("right", [assert_softmax, assert_loss])
-def test_a_device_that_is_not_the_current_one(right: Callable[[torch.Tensor], None]) -> None:
+@pytest.mark.parametrize("called", ["softmax", "cross_entropy"])
+def test_a_device_that_is_not_the_current_one(called: str) -> None:
     for _ in range(3):
         for index in (1, 0):
-            x = torch.randn(128, 256, device=f"cuda:{index}", requires_grad=True)
-            right(x)
-            softmax(x).square().sum().backward()
-
-
-@pytest.fixture
-def room() -> None:
-    if torch.cuda.mem_get_info()[0] < 40 << 30:
-        pytest.skip("needs 40 GiB of free device memory")
+            x = torch.randn(128, 256, device=f"cuda:{index}")
+            as_due(x, called, classes(128, 256, f"cuda:{index}"))
 
 
 @pytest.mark.usefixtures("room")
-def test_softmax_beyond_two_to_the_31_elements() -> None:
-    x = torch.randn(300_000, 8192, device="cuda", dtype=torch.float16)
-    y, scaled, dy = softmax(x), softmax(x, temperature=2.0), x
-    dx = functions.softmax_gradient(y, dy, 1, 1.0, y.dtype)
-    for rows in (slice(0, 64), slice(262_100, 262_200), slice(299_936, 300_000)):
-        near(y[rows], torch.softmax(x[rows].double(), 1), x.dtype)
-        near(scaled[rows], torch.softmax(x[rows].double() / 2, 1), x.dtype)
-        y64, dy64 = y[rows].double(), dy[rows].double()
-        near(dx[rows], y64 * (dy64 - (y64 * dy64).sum(1, keepdim=True)), x.dtype)
-
-
-@both_ways
-@pytest.mark.usefixtures("room")
-def test_a_loss_beyond_two_to_the_31_elements(inplace: bool) -> None:
-    x = torch.randn(20_000, 128_256, device="cuda", dtype=torch.bfloat16)
-    target = classes(20_000, 128_256)
+@pytest.mark.parametrize("called", ["softmax", "cross_entropy", "cross_entropy in place"])
+def test_a_matrix_beyond_two_to_the_31_elements(called: str) -> None:
+    rows, cols = (300_000, 8192) if called == "softmax" else (20_000, 128_256)
+    x = torch.randn(rows, cols, device="cuda", dtype=torch.bfloat16)
+    target, boundary = classes(rows, cols), (1 << 31) // cols
     leaf = x.requires_grad_()
-    loss = cross_entropy(leaf * 1, target, reduction="sum", inplace=inplace)
-    (dx,) = torch.autograd.grad(loss, leaf, torch.tensor(2.0, device="cuda", dtype=x.dtype))
-    for rows in (slice(0, 8), slice(16_740, 16_748), slice(19_992, 20_000)):
-        wide = x[rows].detach().double().requires_grad_()
-        wanted = F.cross_entropy(wide, target[rows], reduction="sum")
-        (wanted_dx,) = torch.autograd.grad(2 * wanted, wide)
-        torch.testing.assert_close(dx[rows].double(), wanted_dx, **CLOSE[x.dtype])
+    if called == "softmax":
+        y = softmax(leaf, temperature=2.0)
+        (dx,) = torch.autograd.grad(y, leaf, x.detach())
+    else:
+        inplace = called.endswith("in place")
+        loss = cross_entropy(leaf * 1, target, reduction="sum", inplace=inplace)
+        (dx,) = torch.autograd.grad(loss, leaf, torch.tensor(2.0, device="cuda", dtype=x.dtype))
+    for part in (slice(0, 8), slice(boundary - 4, boundary + 4), slice(rows - 8, rows)):
+        wide = x[part].detach().double().requires_grad_()
+        if called == "softmax":
+            wanted = torch.softmax(wide / 2, 1)
+            torch.testing.assert_close(y[part].double(), wanted, **CLOSE[x.dtype])
+            (wanted_dx,) = torch.autograd.grad(wanted, wide, wide.detach())
+        else:
+            wanted = F.cross_entropy(wide, target[part], reduction="sum")
+            (wanted_dx,) = torch.autograd.grad(2 * wanted, wide)
+        torch.testing.assert_close(dx[part].double(), wanted_dx, **CLOSE[x.dtype])

@@ -1,35 +1,38 @@
-"""What every kernel has in common: its tunables, its YAML file and what it says that it moves."""
+"""What a kernel says before anything is launched: its tunables, its traffic, what it cannot do."""
 
 from __future__ import annotations
 
 import dataclasses
+import subprocess
+import sys
 from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError
 from typing import Annotated, Any
+from unittest.mock import Mock
 
 import pytest
 import sympy
 import torch
-from hydra.utils import instantiate
 
+from experiments.worker.describe import BadJob, build_kernel
+from kernels.attention import operation
+from kernels.attention.attention_naive import SOFTMAXES
 from kernels.copy.copy import Copy
-from kernels.copy.copy_triton import CopyTriton
 from kernels.copy.operation import COPY
+from kernels.device import Device, resident_programs
 from kernels.kernel import Kernel, one_of, power_of_two, whole_number
-from kernels.read.operation import READ
-from kernels.read.read_triton import ReadTriton
-from kernels.softmax.cluster import Cluster
-from kernels.softmax.cooperative import Cooperative
-from kernels.softmax.fused import Fused
-from kernels.softmax.fused_multirow import FusedMultirow
-from kernels.softmax.hybrid import Hybrid
-from kernels.softmax.online import Online
-from kernels.softmax.peers import FlagGems, Helion
-from kernels.softmax_backward.backward import Backward
-from kernels.softmax_backward.peers import BackwardFlagGems
+from kernels.read.operation import READ, STRETCH
 from kernels.traffic import M, N, Traffic, evaluate
 from tests.conf import KERNELS
-from tests.conf import kernel as kernel_config
-from tests.kernels.variants import name
+from tests.conf import kernel as configured
+from tests.conftest import ROOT
+from tests.kernels.conftest import H200, HERE
+
+F16, BF16, F32, F64 = torch.float16, torch.bfloat16, torch.float32, torch.float64
+
+
+def built(name: str, **tunables: Any) -> Kernel:
+    return build_kernel(configured(name) | tunables)
 
 
 @dataclass(frozen=True)
@@ -46,20 +49,21 @@ class Tuned(Copy):
     free: str = "anything"
 
 
-REFUSED: dict[str, tuple[str, tuple[Any, ...]]] = {
-    "power": ("a power of two from 2 to 64", (0, -2, 1, 3, 128, "8", 8.0, True, None, [8])),
-    "perhaps": ("a power of two from 2 to 64", (1, 128, "8")),
-    "count": ("a whole number from 1 to 5", (0, 6, "1", 1.0, True, None)),
-    "cap": ("a whole number from 1 to 5", (0, 6, "ALL", "1")),
-    "word": ("here or there", ("", "Here", None, 1, ["here"])),
-    "flag": ("true or false", (None, 1, "yes")),
-    "hint": ("true, false or null", (1, "yes")),
-}
-
-
-@pytest.mark.parametrize("tunable", REFUSED)
-def test_what_a_tunable_may_not_be_is_refused_in_one_line(tunable: str) -> None:
-    words, values = REFUSED[tunable]
+@pytest.mark.parametrize(
+    ("tunable", "words", "values"),
+    [
+        ("power", "a power of two from 2 to 64", (0, -2, 1, 3, 128, "8", 8.0, True, None, [8])),
+        ("perhaps", "a power of two from 2 to 64", (1, 128, "8")),
+        ("count", "a whole number from 1 to 5", (0, 6, "1", 1.0, True, None)),
+        ("cap", "a whole number from 1 to 5", (0, 6, "ALL", "1")),
+        ("word", "here or there", ("", "Here", None, 1, ["here"])),
+        ("flag", "true or false", (None, 1, "yes")),
+        ("hint", "true, false or null", (1, "yes")),
+    ],
+)
+def test_what_a_tunable_may_not_be_is_refused_in_one_line(
+    tunable: str, words: str, values: tuple[Any, ...]
+) -> None:
     for value in values:
         with pytest.raises(ValueError, match=f"^{tunable} must be") as caught:
             Tuned(**{tunable: value})
@@ -69,32 +73,24 @@ def test_what_a_tunable_may_not_be_is_refused_in_one_line(tunable: str) -> None:
 def test_what_a_tunable_may_be_is_taken() -> None:
     Tuned(power=2, perhaps=None, count=5, cap=None, word="there", flag=False, hint=None, free="")
     Tuned(power=64, perhaps=4, count=1, cap="all", hint=True)
-    Tuned(cap=5)
 
 
 @pytest.mark.parametrize(
-    ("kind", "tunable", "least", "most"),
+    ("name", "tunable", "least", "most"),
     [
-        (Online, "block_size", 1, 1 << 20),
-        (CopyTriton, "block_size", 1, 1 << 20),
-        (ReadTriton, "thread_bytes", 16, 512),
-        (Backward, "block_size", 1, 32768),
-        (Cooperative, "block_size", 1, 32768),
-        (Cooperative, "num_warps", 4, 32),
-        (Cluster, "programs", 1, 16),
-        (Cluster, "num_warps", 1, 16),
-        (FusedMultirow, "rows_per_program", 1, 1024),
-        (Fused, "num_stages", 1, 16),
+        *(("online", "block_size", 1, 1 << 20), ("copy_triton", "block_size", 1, 1 << 20)),
+        *(("read", "thread_bytes", 16, 512), ("backward", "block_size", 1, 32768)),
+        *(("cooperative", "block_size", 1, 32768), ("cooperative", "num_warps", 4, 32)),
+        *(("cluster", "programs", 1, 16), ("cluster", "num_warps", 1, 16)),
+        *(("fused_multirow", "rows_per_program", 1, 1024), ("fused", "num_stages", 1, 16)),
     ],
 )
-def test_a_variants_own_limits_are_kept(
-    kind: type[Kernel], tunable: str, least: int, most: int
-) -> None:
-    kind(**{tunable: least})
-    kind(**{tunable: most})
+def test_a_variants_own_limits_are_kept(name: str, tunable: str, least: int, most: int) -> None:
+    built(name, **{tunable: least})
+    built(name, **{tunable: most})
     for wrong in (least // 2, 2 * most):
-        with pytest.raises(ValueError, match=f"^{tunable} must be .* from {least} to {most}, not"):
-            kind(**{tunable: wrong})
+        with pytest.raises(BadJob, match=f": {tunable} must be .* from {least} to {most}, not"):
+            built(name, **{tunable: wrong})
 
 
 def test_a_kernel_that_does_not_declare_what_it_moves_cannot_be_made() -> None:
@@ -115,26 +111,9 @@ SETTINGS = {
     *("copy_hinted", "copy_in_place", "add_hinted", "read_hinted"),
     *("attention_naive_folded", "attention_torch_flash"),
 }
-
-
-@pytest.mark.parametrize("name", KERNELS)
-def test_each_name_builds_its_kernel_and_spells_out_every_tunable(name: str) -> None:
-    config = kernel_config(name)
-    kernel = instantiate(config)
-    assert isinstance(kernel, Kernel)
-    folder = type(kernel.operation).__module__.split(".")[1]
-    assert folder == config["_target_"].split(".")[1], "the operation's folder"
-    tunables = {key: value for key, value in config.items() if key != "_target_"}
-    assert tunables == dataclasses.asdict(kernel)  # type: ignore[call-overload]
-    assert hash(kernel) == hash(dataclasses.replace(kernel))  # type: ignore[type-var]
-    assert (kernel == type(kernel)()) == (name not in SETTINGS), "are these the defaults?"
-    assert "Source:" in (__import__(type(kernel).__module__, fromlist=["_"]).__doc__ or "")
-
-
 # formula, reads and writes at 48 × 16, elements of a row on chip at N = 16
 MN = 48 * 16
-TWO = ("2MN", (MN, MN), 16)
-NAIVE = ("8MN + 4M", (5 * MN + 2 * 48, 3 * MN + 2 * 48), 1)
+TWO, NAIVE = ("2MN", (MN, MN), 16), ("8MN + 4M", (5 * MN + 2 * 48, 3 * MN + 2 * 48), 1)
 ON_CHIP = "compiled fused fused_row fused_multirow cluster cooperative liger quack"
 DECLARED = dict.fromkeys(f"torch compiled_softmax {ON_CHIP}".split(), TWO) | {
     "naive": NAIVE,
@@ -147,30 +126,36 @@ DECLARED = dict.fromkeys(f"torch compiled_softmax {ON_CHIP}".split(), TWO) | {
 
 
 @pytest.mark.parametrize("name", KERNELS)
-def test_traffic_and_footprint_are_those_of_the_papers(name: str) -> None:
-    kernel, sizes = instantiate(kernel_config(name)), {"M": 48, "N": 16}
-    traffic = kernel.traffic()
+def test_each_name_spells_out_every_tunable_and_declares_the_papers_traffic(name: str) -> None:
+    config, kernel = configured(name), built(name)
+    folder = type(kernel.operation).__module__.split(".")[1]
+    assert folder == config["_target_"].split(".")[1], "the operation's folder"
+    tunables = {key: value for key, value in config.items() if key != "_target_"}
+    assert tunables == dataclasses.asdict(kernel)  # type: ignore[call-overload]
+    assert hash(kernel) == hash(dataclasses.replace(kernel))  # type: ignore[type-var]
+    assert (kernel == type(kernel)()) == (name not in SETTINGS), "are these the defaults?"
+    assert "Source:" in (sys.modules[type(kernel).__module__].__doc__ or "")
+    traffic, sizes = kernel.traffic(), {"M": 48, "N": 16}
     moved, least = traffic.elements(sizes), kernel.operation.compulsory.elements(sizes)
     on_chip = evaluate(kernel.on_chip_elements(), sizes)
     assert (str(traffic), moved, on_chip) == DECLARED.get(name, (str(traffic), moved, on_chip))
-    assert moved[0] >= least[0]
-    assert moved[1] >= least[1]
+    assert all(one >= other for one, other in zip(moved, least, strict=True))
 
 
 @pytest.mark.parametrize(
-    ("kernel", "text", "cols", "beyond", "on_chip"),
+    ("name", "text", "cols", "beyond", "on_chip"),
     [
-        (Hybrid(block_size=1024), "2MN if N ≤ 1024 else 4MN", 1024, (3, 1), 1024),
-        (FlagGems(), "2MN if N ≤ 32768 else 3MN", 32768, (2, 1), 4096),
-        (Helion(), "2MN if N ≤ 32768 else 4MN", 32768, (3, 1), 8192),
-        (BackwardFlagGems(), "3MN if N ≤ 1024 else 5MN", 1024, (4, 1), 2048),
-        (Backward(block_size=1024), "3MN if N ≤ 1024 else 5MN", 1024, (4, 1), 2048),
+        ("hybrid", "2MN if N ≤ 4096 else 4MN", 4096, (3, 1), 4096),
+        ("flag_gems", "2MN if N ≤ 32768 else 3MN", 32768, (2, 1), 4096),
+        ("helion", "2MN if N ≤ 32768 else 4MN", 32768, (3, 1), 8192),
+        ("backward_flag_gems", "3MN if N ≤ 1024 else 5MN", 1024, (4, 1), 2048),
+        ("backward", "3MN if N ≤ 16384 else 5MN", 16384, (4, 1), 32768),
     ],
-    ids=name,
 )
 def test_traffic_rises_where_a_row_no_longer_fits(
-    kernel: Kernel, text: str, cols: int, beyond: tuple[int, int], on_chip: int
+    name: str, text: str, cols: int, beyond: tuple[int, int], on_chip: int
 ) -> None:
+    kernel = built(name)
     traffic = kernel.traffic()
     assert str(traffic) == text
     fits, wider = {"M": 2, "N": cols}, {"M": 2, "N": cols + 1}
@@ -179,13 +164,286 @@ def test_traffic_rises_where_a_row_no_longer_fits(
     assert evaluate(kernel.on_chip_elements(), wider) == on_chip
 
 
-def test_a_quotient_rounded_up_prints_as_one() -> None:
+@pytest.mark.parametrize(
+    ("tunables", "formula"),
+    [
+        ({"block_m": 32}, "256M⌈N/32⌉ + 256M"),
+        ({"block_m": 32, "dim": 64}, "128M⌈N/32⌉ + 128M"),
+        ({"softmax": "torch"}, "6MN + 512M"),
+        ({"softmax": "torch", "causal": True, "dim": 64}, "6MN + N^2 + 256M"),
+        ({"library": "flash"}, "513M"),
+    ],
+    ids=str,
+)
+def test_attention_declares_its_formula(tunables: dict[str, Any], formula: str) -> None:
+    name = {"softmax": "naive", "library": "torch"}.get(next(iter(tunables)), "online")
+    assert str(built(f"attention_{name}", **tunables).traffic()) == formula
+
+
+def test_formulas_print_rounded_quotients_and_refuse_what_is_no_whole_number() -> None:
     assert str(READ.compulsory) == "MN + M⌈N/4096⌉"
     assert READ.compulsory.elements({"M": 3, "N": 4097}) == (3 * 4097, 6)
-
-
-def test_formula_without_a_size_or_a_whole_value_is_refused() -> None:
     with pytest.raises(ValueError, match=r"needs sizes for \['N'\]"):
         Traffic(M * N, M).elements({"M": 2})
     with pytest.raises(ValueError, match="not a whole number"):
         evaluate(N / sympy.Integer(2), {"N": 3})
+
+
+def test_attention_is_pytorchs_and_a_point_is_read_off_its_inputs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(operation, "SCORES", 8)  # of which two queries at once
+    for (dim, causal), attention in operation.ATTENTIONS.items():
+        inputs, sizes = attention.make_inputs((12, 4), F32, "cpu", 0), {"M": 12, "N": 4}
+        assert [x.shape for x in inputs] == [(3, 4, dim)] * 3
+        assert attention.point_of(inputs) == ((12, 4), F32)
+        assert attention.compulsory.bytes(sizes, 2) == 4 * 12 * dim * 2
+        pairs = 3 * (1 + 2 + 3 + 4) if causal else 12 * 4  # of three heads
+        assert attention.flops is not None
+        assert attention.exponentials is not None
+        assert evaluate(attention.flops, sizes) == 4 * dim * pairs
+        assert evaluate(attention.exponentials, sizes) == pairs
+        doubles = [x.double() for x in inputs]
+        wanted = torch.nn.functional.scaled_dot_product_attention(*doubles, is_causal=causal)
+        torch.testing.assert_close(attention.reference(*inputs), wanted)
+
+
+@pytest.mark.parametrize(("rows", "cols"), [(262144, 512), (262144, 32768), (1000, 100)])
+def test_roofs_do_the_arithmetic_of_attention_or_a_little_more(rows: int, cols: int) -> None:
+    attention, sizes = operation.ATTENTION, {"M": rows, "N": cols}
+    for roof, kind in (("matmul", "flops"), ("exponentials", "exponentials")):
+        found, wanted = (
+            evaluate(getattr(one, kind), sizes) for one in (built(roof).operation, attention)
+        )
+        assert found >= wanted
+        assert found == wanted or rows < 262144
+
+
+# --- what a variant cannot do ---
+
+NO_CLUSTERS = {"capability": (8, 9)}  # in place of an H200's
+NO_GPU = {"kind": "cpu", "capability": None, "registers_per_sm": None}
+OLD = {"capability": (7, 5)}
+BLACKWELL = {"capability": (12, 0), "name": "a card"}
+CASES: list[tuple[str, dict[str, Any], tuple[int, int], torch.dtype, dict[str, Any], str | None]]
+CASES = [
+    ("fused", {}, (4096, 32768), F32, {}, None),
+    # what shared memory cannot hold is launched all the same: the card decides
+    *(("fused", {"num_stages": n}, (4096, 65536), F32, {}, None) for n in (None, 2)),
+    ("fused", {}, (1, (1 << 20) + 1), F32, NO_GPU, "Triton's largest block, 1048576"),
+    ("fused_row", {}, (4096, 65536), F32, {}, None),
+    ("fused_row", {}, (4096, 131072), F32, {}, "a row of 131072 takes 131072 registers (padded"),
+    ("fused_row", {}, (1, (1 << 20) + 1), F32, NO_GPU, "Triton's largest block, 1048576"),
+    *((name, {}, (4096, 1 << 24), F32, {}, None) for name in ("hybrid", "online", "three_pass")),
+    ("fused_multirow", {}, (4096, 4096), F64, {}, None),
+    ("fused_multirow", {}, (4096, 4097), F16, {}, "takes rows of at most 4096 elements, not 4097"),
+    (
+        *("fused_multirow", {"rows_per_program": 64, "num_warps": 4}, (4096, 513), F32, {}),
+        "num_warps=4 leave a lane 512 elements of rows",
+    ),
+    *(
+        (name, tunables, (1 << 31, 1), F16, {}, "2147483647")
+        for name, tunables in (
+            *((name, {}) for name in ("three_pass", "fused_row", "online", "copy_triton")),
+            ("fused_multirow", {"rows_per_program": 1}),
+        )
+    ),
+    *(("cooperative", {}, shape, F32, {}, None) for shape in ((1, 1), (0, 5), (1, 264 * 16384))),
+    ("cooperative", {}, (1, 264 * 16384 + 1), F32, {}, "takes 529 programs of 8192 elements"),
+    ("cooperative", {"block_size": 1024}, (9, 1320 * 1024 + 1), F32, {}, "holds 1320"),
+    ("cooperative", {"block_size": 32768, "num_warps": 4}, (9, 8), F32, {}, "holds 0"),
+    ("cooperative", {}, (1, 133 * 16384), F32, {"sms": 66}, "holds 264"),
+    ("cooperative", {}, (2, 3), F64, {}, "takes float32, float16, bfloat16, not float64"),
+    ("cooperative", {}, (2, 3), F32, NO_GPU, "CUDA"),
+    *(("cluster", {}, (4096, cols), F16, {}, None) for cols in (1, 50257, 524288, 1 << 20)),
+    ("cluster", {}, (4096, 1024), F32, {"capability": (8, 0)}, "sm_90 or newer"),
+    ("cluster", {}, (4096, 1024), F64, {}, "not float64"),
+    ("cluster", {}, (4096, (1 << 20) + 4), F32, {}, "do not fit"),
+    ("cluster", {}, (4096, (1 << 19) + 1), F32, {}, None),
+    ("cluster", {}, (4, 1 << 20), F32, BLACKWELL, "fit on a card"),
+    ("cluster", {"programs": 16}, (4, 4096), F32, BLACKWELL, "a card has up to 8"),
+    ("cluster", {}, (1 << 30, 65536), F32, {}, "2147483647 programs; here it is 16 a row"),
+    ("backward_cluster", {}, (64, 1 << 20), F16, {}, "do not fit"),
+    ("backward_auto", {}, (64, 1 << 20), F16, {}, None),
+    ("backward_cluster", {}, (64, 262144), F32, BLACKWELL, "rows of 262144 do not fit on a card"),
+    *(
+        case
+        for name in ("ce_cluster", "ce_grad_cluster", "log_softmax_cluster")
+        for case in (
+            *((name, {}, (8192, 262144), dtype, {}, None) for dtype in (BF16, F32)),
+            (name, {}, (1, 1 << 22), BF16, {}, "do not fit"),
+            (name, {}, (1, 64), BF16, {"capability": None}, "clusters"),
+        )
+    ),
+    *(("ce_auto", {}, shape, BF16, NO_CLUSTERS, None) for shape in ((8, 1 << 21), (8, 128256))),
+    ("read", {}, (1 << 30, 2 * STRETCH), F32, {}, "counts stretches"),
+    ("liger", {}, (4, 65536), F64, NO_CLUSTERS, None),
+    *((name, {}, (4, 65537), F32, {}, "at most 65536") for name in ("liger", "backward_liger")),
+    ("liger", {}, (4, 64), F32, NO_GPU, None),
+    ("flag_gems", {}, (4, 1 << 20), F32, NO_CLUSTERS, None),
+    ("flag_gems", {}, (4, 64), F64, {}, "takes float32, float16, bfloat16, not float64"),
+    *(
+        (name, {}, (4, 64), F32, NO_GPU, "FlagGems cannot be imported without one")
+        for name in ("flag_gems", "backward_flag_gems")
+    ),
+    ("quack", {}, (4, 780), F32, {}, None),
+    *(
+        (name, {}, (4, 781), F16, {}, "QuACK takes rows of a multiple of 8")
+        for name in ("quack", "ce_quack", "ce_grad_quack", "ce_backward_quack")
+    ),
+    ("quack", {}, (4, 917504), F32, {}, None),
+    ("quack", {}, (4, 1 << 20), F32, {}, "takes 263176 bytes of shared memory in each block of"),
+    ("backward_quack", {}, (4, 458752), F32, {}, None),
+    ("backward_quack", {}, (4, 524288), F32, {}, "takes 263176 bytes of shared memory"),
+    ("quack", {}, (4, 64), F32, NO_CLUSTERS, "needs compute capability 9.0, for clusters; this"),
+    *((name, {}, (4, 64), F32, NO_GPU, "needs a CUDA device") for name in ("quack", "helion")),
+    ("helion", {}, (4, 1 << 20), F16, NO_CLUSTERS, None),
+    ("attention_online", {}, (1 << 18, 32768), BF16, {}, None),
+    ("attention_online", {}, (4096, 4096), F16, {"capability": (8, 0)}, None),
+    ("attention_online", {}, (100, 30), F16, {}, "heads of N, and 100 is no multiple of 30"),
+    ("attention_online", {}, (1 << 25, 1 << 25), F16, {}, "32 bit"),
+    ("attention_online", {}, (128, 128), F32, {}, "takes float16 and bfloat16 on a GPU"),
+    ("attention_online", {"block_n": 256}, (8, 8), F16, {}, "tiles take 409600 bytes of shared"),
+    ("attention_online", {}, (128, 128), BF16, NO_GPU, "no matrices of bfloat16"),
+    ("attention_online", {"causal": True, "block_n": 128}, (8, 8), F16, {}, "block_n=128 divides"),
+    ("attention_online", {"descriptors": True}, (8, 8), F16, OLD, "capability 9.0"),
+    ("attention_naive", {"causal": True, "folded": True}, (8, 8), F16, {}, "use causal=false"),
+    ("attention_naive", {"softmax": "online"}, (8, 8), F16, NO_GPU, "would be interpreted"),
+    ("attention_naive", {"softmax": "fused"}, (1 << 21, 1 << 21), F16, {}, "largest block"),
+    ("attention_torch", {}, (8, 8), F16, NO_GPU, "needs a CUDA device for library=cudnn"),
+    ("attention_torch", {}, (8, 8), F32, {}, "library=cudnn takes float16 and bfloat16 alone"),
+    ("attention_torch_flash", {}, (8, 8), F16, OLD, "needs compute capability 8.0"),
+    *(("attention_flash", {}, (8, 8), F16, card, "needs a CUDA device") for card in (OLD, NO_GPU)),
+    ("attention_flash", {}, (8, 8), F16, {}, None),
+]
+
+
+@pytest.fixture
+def installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if every package were here; nothing of them may be imported."""
+    monkeypatch.setattr("kernels.kernel.distribution", lambda package: package)
+    monkeypatch.setattr("kernels.peer.find_spec", lambda module: module)
+    monkeypatch.setenv("TRITON_INTERPRET", "1")
+
+
+@pytest.mark.usefixtures("installed")
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case[:3]}")
+def test_what_a_variant_cannot_do_is_said_in_a_sentence(case: Any) -> None:
+    name, tunables, shape, dtype, change, reason = case
+    said = built(name, **tunables).unsupported(shape, dtype, dataclasses.replace(H200, **change))
+    assert (said is None) == (reason is None)
+    assert (reason or "") in (said or "")
+    assert "\n" not in (said or "")
+
+
+OF_SOFTMAX = [n for n in KERNELS if built(n).operation.name in ("softmax", "copy")]
+PEERS = [name for name in OF_SOFTMAX if built(name).packages]
+
+
+@pytest.mark.parametrize("name", sorted({*OF_SOFTMAX} - {*PEERS, "cluster", "cooperative"}))
+def test_a_matrix_of_floats_is_taken_whatever_its_shape_and_nothing_else(name: str) -> None:
+    kernel = built(name)
+    assert "3 dimensions" in (kernel.unsupported((2, 3, 4), F32, H200) or "")
+    assert "int32" in (kernel.unsupported((2, 3), torch.int32, H200) or "")
+    for shape in ((0, 5), (5, 0), (1, 1), (1823, 781)):
+        for dtype in (F32, F16, BF16, F64):
+            assert kernel.unsupported(shape, dtype, H200) is None
+
+
+def test_what_is_missing_is_one_line_that_says_how_to_get_it(
+    monkeypatch: pytest.MonkeyPatch, installed: None
+) -> None:
+    monkeypatch.delenv("TRITON_INTERPRET")
+    for kernel in map(built, {*OF_SOFTMAX} - {*PEERS}):
+        said = str(kernel.unsupported((2, 3), F32, Device("cpu", "cpu")))
+        assert ("CUDA" in said) == (kernel.backend == "triton")
+    monkeypatch.setattr("kernels.peer.find_spec", lambda module: None)  # by no .pth file
+    assert "dsl_packages on PYTHONPATH" in str(built("quack").unsupported((4, 64), F32, H200))
+    monkeypatch.setattr("kernels.kernel.distribution", Mock(side_effect=PackageNotFoundError))
+    for kernel in map(built, PEERS):
+        said = f"needs {kernel.packages[0]} of the extra peers, not installed here; run make peers"
+        assert kernel.unsupported((4, 64), F32, H200) == said
+
+
+DESCRIBED = """
+import sys
+sys.modules["triton"] = None  # as where it is not installed
+class Watch:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("liger_kernel", "flag_gems", "quack", "helion"):
+            print("imports", name)
+sys.meta_path.insert(0, Watch())
+import torch
+import kernels.kernel
+from experiments.worker.describe import build_kernel
+from kernels.device import Device
+from tests.conf import KERNELS, kernel
+
+every = [build_kernel(kernel(name)) for name in KERNELS]
+for one in every:
+    said = one.unsupported((3, 3), torch.float32, Device(kind="cpu", name="cpu"))
+    if not one.packages:
+        assert (said is not None and "not installed" in said) == (one.backend == "triton"), one
+kernels.kernel.distribution = str  # as if all were installed
+for one in every:
+    one.traffic(), one.on_chip_elements()
+    if one.packages:
+        one.unsupported((4, 64), torch.float32, Device("cuda", "x", (9, 0)))
+print("described")
+"""
+
+
+def test_variants_are_described_without_triton_and_peers_without_importing_them() -> None:
+    command = [sys.executable, "-c", DESCRIBED]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.stdout.strip() == "described", done.stderr[-2000:]
+
+
+def test_every_softmax_may_stand_in_the_middle_of_attention() -> None:
+    assert {*SOFTMAXES} <= {*KERNELS}
+    for name in SOFTMAXES:
+        assert built("attention_naive", softmax=name).unsupported((100, 50), F16, H200) is None
+
+
+def test_programs_follow_the_scarcest_resource() -> None:
+    for registers, warps, shared, an_sm in (
+        (128, 8, 32, 2),  # 65536 / (128 · 32 · 8)
+        (129, 8, 32, 1),  # a register more takes eight more: 136 of them for each thread
+        (104, 4, 16, 4),  # 19 warps of 3328 registers would do, of which an SM places 16
+        (104, 2, 16, 8),  # and not 9: each of the four schedulers holds 4 of the 19
+        (16, 4, 16, 16),  # the 64 warps alone
+        (32, 4, 115_712, 2),  # shared memory, with the kilobyte that the driver takes
+        (32, 4, 115_713, 1),
+        (32, 4, 232_449, 0),  # not even one
+        (0, 4, 0, 16),  # as little as can be: nothing is divided by zero
+    ):
+        assert resident_programs(registers, warps, shared, H200) == 132 * an_sm
+    with pytest.raises(ValueError, match="without one of its limits"):
+        resident_programs(32, 4, 0, dataclasses.replace(H200, registers_per_sm=None))
+
+
+# --- what our models of peers say, on a card with their packages ---
+
+
+@pytest.mark.gpu
+def test_quack_is_refused_only_where_the_library_fails() -> None:
+    quack = built("quack")
+    for cols in (781, 1 << 20):
+        reason = quack.unsupported((2, cols), F32, HERE)
+        if reason is None or "QuACK" not in reason:
+            pytest.skip(reason or "a card with room for it")
+        with pytest.raises(Exception) as failed:  # noqa: PT011
+            quack(torch.randn(2, cols, device="cuda")).sum().item()
+        assert "illegal" not in str(failed.value)
+
+
+@pytest.mark.gpu
+def test_liger_and_flag_gems_change_their_way_at_the_width_that_we_declare() -> None:
+    settings_of = pytest.importorskip("liger_kernel.ops.utils").calculate_settings
+    block, _ = settings_of(65536)
+    assert block == 65536  # so that its looping kernel is never launched
+    with pytest.raises(RuntimeError, match="exceeds"):
+        settings_of(65537)
+    runtime = pytest.importorskip("flag_gems.runtime")
+    tile = runtime.get_heuristic_config("softmax_inner")["TILE_N"]
+    assert (tile({"N": 32768}), tile({"N": 32769})) == (32768, 4096)

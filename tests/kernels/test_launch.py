@@ -1,28 +1,18 @@
-"""What is launched again, and when hints are asked for; that it comes out right, a GPU shows."""
+"""Launches repeated without Triton, by doubles of its launcher; a card shows the rest."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
 from copy import copy
 from types import SimpleNamespace
 from typing import Any
-from unittest.mock import MagicMock, call
+from unittest.mock import MagicMock
 
 import pytest
 import torch
-from torch import func
-from torch.utils.flop_counter import FlopCounterMode
 
-from kernels import launch as launching
-from kernels.calls import like_rows
-from kernels.copy.copy_triton import CopyTriton
-from kernels.device import Device
-from kernels.launch import launch, load_hint, recording, store_hint, workspace
-from kernels.repeat import _KNOWN, Repeatable, alike, dense
-
-L2 = 4096  # bytes
-Call = Callable[[torch.Tensor], torch.Tensor]
+from kernels.launch import launch, workspace
+from kernels.repeat import _KNOWN, Repeatable, dense
 
 
 class Launcher:
@@ -38,117 +28,6 @@ class Launcher:
             self.launch(*given[:6], *given[7:9], given[9:])
         else:
             self.launch(*given[:5], False, *given[5:])
-
-
-@pytest.fixture(params=[False, True], ids=["as of 3.6", "as of 3.7"])
-def launcher(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Launcher:
-    """A launcher whose parameters are those of a Triton that is known."""
-    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    names = [inspect.Parameter(each, kind) for each in _KNOWN[request.param]]
-    signature = inspect.Signature(names)
-    monkeypatch.setattr(Launcher.__call__, "__signature__", signature, raising=False)
-    return Launcher(request.param)
-
-
-def test_a_launch_is_the_ordinary_one_and_is_told_to_who_listens() -> None:
-    x, y = torch.ones(3), torch.ones(3)
-    function = MagicMock(arg_names=("x", "y", "cols", "BLOCK"))
-    with recording() as seen:
-        launch(function, (5,), (x, y, 3), {"BLOCK": 4}, num_warps=8)
-    launch(function, (6,), (x, y, 3), {"BLOCK": 4})
-    assert function.__getitem__.call_args_list == [call((5,)), call((6,))]
-    assert function[5].call_args_list == [
-        call(x, y, 3, BLOCK=4, num_warps=8),
-        call(x, y, 3, BLOCK=4),
-    ]
-    (one,) = seen.launches
-    assert (one.grid, one.arguments[2:]) == ((5, 1, 1), (3, 4))
-
-
-@pytest.mark.parametrize(
-    "other",
-    [
-        lambda x: x[:2],
-        lambda x: x.t().contiguous().t(),
-        lambda x: x.double(),
-        lambda x: x.clone().requires_grad_(),
-        lambda x: x.to("meta"),
-        torch._neg_view,
-        torch.nn.Parameter,
-    ],
-)
-def test_tensors_are_alike_if_a_launch_could_not_tell_them_apart(other: Call) -> None:
-    x = torch.randn(3, 3)
-    same = alike(x)
-    assert same(torch.ones(3, 3))
-    assert not same(other(x))
-    pair = alike(x, x.t())
-    assert pair(torch.ones(3, 3), torch.ones(3, 3).t())
-    assert not pair(torch.ones(3, 3), torch.ones(3, 3))
-
-
-def test_no_tensors_are_alike_while_something_watches() -> None:
-    x, said = torch.randn(3), []
-    same = alike(x)
-
-    def asked(other: torch.Tensor) -> torch.Tensor:
-        said.extend((same(x), same(other)))
-        return other * 2
-
-    with FlopCounterMode(display=False):
-        asked(x)
-    func.vmap(asked)(torch.ones(2, 3))
-    func.functionalize(asked)(x)
-    func.jvp(asked, (x,), (x,))
-    torch.jit.trace(asked, (x,), check_trace=False)  # type: ignore[no-untyped-call]
-    assert len(said) == 10
-    assert not any(said)
-    assert same(x)
-
-
-def test_the_launcher_of_the_installed_triton_is_one_that_is_known() -> None:
-    driver = pytest.importorskip("triton.backends.nvidia.driver")
-    assert list(inspect.signature(driver.CudaLauncher.__call__).parameters) in _KNOWN
-
-
-@pytest.mark.parametrize(
-    ("size", "loads", "stores"),
-    [
-        (L2 - 1, "", ""),
-        (L2, "evict_last", "evict_last"),
-        (8 * L2 - 1, "evict_last", "evict_last"),
-        (8 * L2, "evict_last", ""),
-    ],
-)
-def test_hints_go_by_bytes_unless_they_are_asked_for(
-    size: int, loads: str, stores: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    x = torch.empty(size, dtype=torch.int8)
-    assert load_hint(x, None) == store_hint(x, None) == "", "a CPU reports no L2"
-    card = Device("cuda", "a card", l2_bytes=L2)
-    monkeypatch.setattr(launching, "device_of", lambda _: card)
-    assert (load_hint(x, None), store_hint(x, None)) == (loads, stores)
-    assert load_hint(x, True) == store_hint(x, True) == "evict_last"
-    assert load_hint(x, False) == store_hint(x, False) == ""
-
-
-@pytest.mark.parametrize("tunable", ["keep", "keep_output"])
-def test_a_hint_changes_no_bit(tunable: str, device: str) -> None:
-    x = torch.randn(9, 300, device=device)
-    asks, asks_not = (CopyTriton(**{tunable: wanted}) for wanted in (True, False))
-    assert torch.equal(asks(x), asks_not(x))
-
-
-SOME, OTHER = torch.ones(64), torch.ones(64)
-
-
-@pytest.fixture
-def card(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Device 0 with stream 7, whose memory is the CPU's."""
-    monkeypatch.setattr(torch._C, "_cuda_getDevice", lambda: 0, raising=False)
-    monkeypatch.setattr(torch._C, "_cuda_getCurrentRawStream", lambda _: 7, raising=False)
-    guards = torch._C._dynamo.guards
-    monkeypatch.setattr(guards, "_empty_strided_cuda", guards._empty_strided_cpu)
 
 
 class Launchable:
@@ -177,7 +56,25 @@ class Launchable:
         return [c.args[-1] if isinstance(c.args[-1], tuple) else c.args[-6:] for c in calls]
 
 
-@pytest.mark.usefixtures("card")
+@pytest.fixture(params=[False, True], ids=["as of 3.6", "as of 3.7"])
+def launcher(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Launcher:
+    """A launcher of a Triton that is known, on device 0 with stream 7 and the CPU's memory."""
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    names = [inspect.Parameter(each, kind) for each in _KNOWN[request.param]]
+    signature = inspect.Signature(names)
+    monkeypatch.setattr(Launcher.__call__, "__signature__", signature, raising=False)
+    monkeypatch.setattr(torch._C, "_cuda_getDevice", lambda: 0, raising=False)
+    monkeypatch.setattr(torch._C, "_cuda_getCurrentRawStream", lambda _: 7, raising=False)
+    guards = torch._C._dynamo.guards
+    monkeypatch.setattr(guards, "_empty_strided_cuda", guards._empty_strided_cpu)
+    return Launcher(request.param)
+
+
+def test_the_launcher_of_the_installed_triton_is_one_that_is_known() -> None:
+    driver = pytest.importorskip("triton.backends.nvidia.driver")
+    assert list(inspect.signature(driver.CudaLauncher.__call__).parameters) in _KNOWN
+
+
 def test_all_launches_are_repeated_on_other_memory(launcher: Launcher) -> None:
     first, second = Launchable(launcher), Launchable(launcher)
 
@@ -193,36 +90,37 @@ def test_all_launches_are_repeated_on_other_memory(launcher: Launcher) -> None:
         x = pools.pop()
         (y,) = repeatable(x[lead:], None)
         pools.insert(0, x)
-        last = x, y, lead
     assert (first.ordinary, second.ordinary) == (2, 2)
     assert (len(first.again), len(second.again)) == (2, 2)
-    x, y, lead = last
     base, weight, n, space, z, block = first.again[-1]
     assert (base, weight, n, z, block) == (x.data_ptr(), None, 5, y.data_ptr(), 8)
     assert second.again[-1] == (space, None, 6, x[lead:].data_ptr(), y.data_ptr(), 9)
 
 
-@pytest.mark.usefixtures("card")
-@pytest.mark.parametrize("case", ["another tensor", "a tensor in a tuple", "nothing launched"])
-def test_what_might_come_out_wrong_is_launched_the_ordinary_way(
-    launcher: Launcher, case: str
+@pytest.mark.parametrize(
+    "case", ["another tensor", "a tensor in a tuple", "nothing launched", "a profiler"]
+)
+def test_what_might_come_out_wrong_or_unseen_is_launched_the_ordinary_way(
+    launcher: Launcher, case: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    runtime = pytest.importorskip("triton").knobs.runtime
     kernel, runs = Launchable(launcher), MagicMock()
 
     def work(x: torch.Tensor, y: torch.Tensor) -> None:
         runs()
+        other = {"another tensor": torch.ones(1), "a tensor in a tuple": (x,)}.get(case)
         if case != "nothing launched":
-            other = torch.ones(1) if case == "another tensor" else (x,)
             launch(kernel, (1,), (x, other, 1, y, y), {"BLOCK": 1})
 
     repeatable = Repeatable(work, 0)
-    for _ in range(3):
+    for turn in range(3):
         repeatable(torch.empty(8), torch.empty(8))
+        if case == "a profiler" and turn == 0:
+            monkeypatch.setattr(runtime.launch_enter_hook, "calls", [print])
     assert runs.call_count == 3
     assert kernel.again == []
 
 
-@pytest.mark.usefixtures("card")
 def test_two_places_that_held_one_tensor_are_told_apart_later(launcher: Launcher) -> None:
     kernel = Launchable(launcher)
     repeatable = Repeatable(lambda x, y: launch(kernel, (1,), (x, None, 1, y, y), {"BLOCK": 1}), 0)
@@ -232,21 +130,3 @@ def test_two_places_that_held_one_tensor_are_told_apart_later(launcher: Launcher
     (last,) = kernel.again
     assert last[0] == second.data_ptr()
     assert last[3] == last[4] == other.data_ptr()
-
-
-@pytest.mark.usefixtures("card")
-def test_profilers_see_every_launch(launcher: Launcher, monkeypatch: pytest.MonkeyPatch) -> None:
-    runtime = pytest.importorskip("triton").knobs.runtime
-    kernel = Launchable(launcher)
-    repeatable = Repeatable(lambda x, y: launch(kernel, (1,), (x, None, 1, y, y), {"BLOCK": 1}), 0)
-    repeatable(SOME, OTHER)
-    monkeypatch.setattr(runtime.launch_enter_hook, "calls", [print])
-    repeatable(SOME, OTHER)
-    assert (kernel.ordinary, kernel.again) == (2, [])
-
-
-def test_memory_like_rows_keeps_small_gaps_alone() -> None:
-    x = torch.empty(4, 64)
-    assert like_rows(x[:, :60]).stride() == (64, 1)
-    assert like_rows(x[:, :10]).stride() == (10, 1)
-    assert like_rows(x[:1].expand(4, 64)).stride() == (64, 1)

@@ -1,0 +1,168 @@
+"""`cooperative` on a CPU, with all its programs under way at once and in any order.
+
+A card runs them at once by itself: see test_contract.py.
+"""
+
+from __future__ import annotations
+
+import inspect
+import random
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+import torch
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from experiments.worker.counting import Recorder
+from kernels.device import Device
+from kernels.language import tl
+from kernels.softmax import cooperative
+from kernels.softmax.cooperative import Cooperative
+from tests.kernels.conftest import H200, INTERPRETED, LAYOUTS, extremes, lay_out
+
+pytestmark = [
+    pytest.mark.skipif(not INTERPRETED, reason="a card runs programs at once by itself"),
+    pytest.mark.filterwarnings("ignore::RuntimeWarning"),
+]
+MOST_TURNS = 2_000  # that a program waits; a few are plenty
+
+
+@contextmanager
+def at_once(card: Device, seed: int) -> Iterator[None]:
+    """Each program of a launch is a thread, which hands over where it publishes or awaits words."""
+    from triton.runtime.interpreter import interpreter_builder
+
+    kernel, publish = cooperative._cooperative, cooperative.publish
+    function, rewrite = kernel.rewrite(), type(kernel).rewrite
+    order, turn, own = random.Random(seed), threading.Condition(), threading.local()
+    waiting: list[int] = []
+    failed: list[BaseException] = []
+
+    def resume() -> None:
+        """Waits for the turn, which those that wait get in a random order."""
+        waiting.append(own.program)
+        turn.notify_all()
+        turn.wait_for(lambda: chosen[0] == own.program or bool(failed))
+        waiting.remove(own.program)
+        interpreter_builder.set_grid_idx(own.program, 0, 0)
+        if failed:
+            raise InterruptedError("another program failed")
+
+    def hand_over() -> None:
+        chosen[0] = order.choice([*waiting, own.program])
+        resume()
+
+    def launch(**arguments: Any) -> None:
+        # called for each program of the grid: the last one's call runs them all
+        programs = interpreter_builder.grid_dim[0]
+        if interpreter_builder.grid_idx[0] < programs - 1:
+            return
+        chosen[0] = -1
+
+        def one(program: int) -> None:
+            own.program = program
+            with turn:
+                try:
+                    resume()
+                    function(**arguments)
+                except BaseException as error:
+                    failed.append(error)
+                chosen[0] = order.choice(waiting) if waiting else -1
+                turn.notify_all()
+
+        threads = [threading.Thread(target=one, args=(program,)) for program in range(programs)]
+        for thread in threads:
+            thread.start()
+        with turn:
+            turn.wait_for(lambda: len(waiting) == programs)
+            chosen[0] = order.choice(waiting)
+            turn.notify_all()
+        for thread in threads:
+            thread.join()
+        if failed:
+            raise failed[0]
+
+    # the executor asks for the signature and annotations of what it runs
+    launch.__signature__ = inspect.signature(kernel.fn)  # type: ignore[attr-defined]
+    launch.__annotations__ = kernel.fn.__annotations__
+    chosen = [-1]
+
+    def publishing(*arguments: Any) -> None:
+        hand_over()
+        publish(*arguments)
+        hand_over()
+
+    def awaiting(words: Any, tag: Any) -> Any:
+        for _ in range(MOST_TURNS):
+            seen = tl.load(words)
+            if (cooperative.tag_of(seen).handle.data == tag.handle.data).all():
+                return seen
+            hand_over()
+        raise TimeoutError("programs wait for one another and none goes on")
+
+    with (
+        patch.object(
+            type(kernel), "rewrite", lambda self: launch if self is kernel else rewrite(self)
+        ),
+        patch.multiple(cooperative, publish=publishing, await_words=awaiting),
+        patch.object(cooperative, "device_of", lambda _: card),
+        patch.object(torch.cuda, "current_stream", lambda _: SimpleNamespace(cuda_stream=0)),
+        patch.object(torch.cuda, "stream", nullcontext),
+        patch.object(torch.cuda, "is_current_stream_capturing", lambda: False),
+    ):
+        yield
+
+
+# With rows of whole vectors a program has registers for slices of two rows
+WIDTHS = st.integers(1, 75) | st.sampled_from((16, 32, 48, 64, 80))
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    launches=st.integers(1, 3),
+    rows=st.integers(1, 9),
+    cols=WIDTHS,
+    sms=st.integers(1, 3),
+    layout=st.sampled_from(LAYOUTS),
+    seed=st.integers(0, 2**16),
+)
+def test_launch_after_launch_on_the_same_words_is_right_in_any_order(
+    launches: int, rows: int, cols: int, sms: int, layout: str, seed: int
+) -> None:
+    card, kernel = replace(H200, sms=sms), Cooperative(16)
+    assume(kernel.unsupported((rows, cols), torch.float32, card) is None)
+    every = torch.randn(launches, rows, cols, generator=torch.Generator().manual_seed(seed))
+    inputs = [lay_out(x, layout) for x in every]
+    with at_once(card, seed):
+        call = kernel.prepare(inputs[0])
+        for x in inputs:
+            torch.testing.assert_close(call(x), torch.softmax(x, dim=1))
+
+
+@pytest.mark.parametrize("repeats", [1, 2], ids=["one row held", "two rows held"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_infinities_and_nan_give_what_torch_gives(dtype: torch.dtype, repeats: int) -> None:
+    x = extremes().to(dtype).repeat_interleave(repeats, 1)
+    with at_once(replace(H200, sms=2), 1):
+        y = Cooperative(16)(x)
+    wanted = torch.softmax(x.double(), dim=1)
+    rtol = 1e-5 if dtype is torch.float32 else 1e-2
+    torch.testing.assert_close(y.double(), wanted, rtol=rtol, atol=1e-7, equal_nan=True)
+
+
+@pytest.mark.parametrize("cols", [70, 80])
+def test_each_element_is_read_once_and_written_once(cols: int) -> None:
+    x, y = torch.randn(7, cols), torch.empty(7, cols)
+    recorder = Recorder({"x": x})
+    recorder.meet("y", y)
+    with at_once(replace(H200, sms=2), 3), recorder.recording():
+        Cooperative(16)(x, y)
+    touched = {one["name"]: (one["loads"], one["stores"]) for one in recorder.totals()}
+    assert (touched["x"], touched["y"]) == ((x.numel(), 0), (0, x.numel()))

@@ -1,0 +1,404 @@
+"""The public functions under whatever differentiates, traces, compiles and watches them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import func
+from torch._dynamo.compiled_autograd import _enable
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.autograd import forward_ad
+from torch.fx.experimental.proxy_tensor import make_fx
+
+from kernels.cross_entropy.functions import cross_entropy, logprob_entropy
+from kernels.functions import softmax
+from kernels.log_softmax.functions import log_softmax, logsumexp
+from tests.kernels.test_functions import (
+    OF_A_DIMENSION,
+    Answer,
+    Function,
+    Options,
+    chosen,
+    due,
+    of_a_dimension,
+    watched,
+)
+
+# Of a matrix of three rows and four columns
+NAMES = (*OF_A_DIMENSION, "cross_entropy", "loss of rows", "logprob_entropy")
+SHAPE = (3, 4)
+every = pytest.mark.parametrize("called", NAMES)
+
+
+def both(called: str, device: str) -> tuple[Function, Function]:
+    """A function of `NAMES` with its other arguments, and PyTorch's formula of the same."""
+    target = torch.tensor([1, -100, 3], device=device)
+    options: Options = {
+        "weight": torch.tensor([0.3, 0.9, 0.5, 0.2], dtype=torch.float64, device=device),
+        "label_smoothing": 0.1,
+        "reduction": "none" if called == "loss of rows" else "mean",
+        "softcap": 3.0,
+        "temperature": 0.7,
+    }
+    if called == "softmax":
+        return (
+            lambda x: softmax(x, 0, temperature=0.7, dtype=x.dtype),
+            lambda x: torch.softmax(x / 0.7, 0, x.dtype),
+        )
+    if called in OF_A_DIMENSION:
+        ours, pytorchs = OF_A_DIMENSION[called]
+        return lambda x: ours(x, -1), lambda x: pytorchs(x, -1)
+    if called == "logprob_entropy":
+        classes = target.clamp(min=0)
+        return (
+            lambda x: torch.stack(logprob_entropy(x, classes, temperature=0.7)),
+            lambda x: torch.stack(chosen(x, classes, temperature=0.7)),  # type: ignore[arg-type]
+        )
+    return lambda x: cross_entropy(x, target, **options), lambda x: due(x, target, **options)
+
+
+def dual(f: Function, x: torch.Tensor, t: torch.Tensor) -> torch.Tensor | None:
+    """The derivative along ``t``, by PyTorch's own forward mode."""
+    with forward_ad.dual_level():
+        return forward_ad.unpack_dual(f(forward_ad.make_dual(x, t))).tangent
+
+
+def squared(f: Function) -> Function:
+    return lambda x: f(x).square().sum()
+
+
+def negated(x: torch.Tensor) -> torch.Tensor:
+    """−x by a bit that says so: what a kernel finds in memory is x."""
+    y = torch.complex(x, x).conj().imag
+    assert y.is_neg()
+    return y
+
+
+class Subclass(torch.Tensor):
+    pass
+
+
+class Module(torch.nn.Module):
+    def __init__(self, f: Function) -> None:
+        super().__init__()
+        self.forward = f
+
+
+def traced(f: Function, x: torch.Tensor) -> Function:
+    return torch.jit.trace(f, (x,), check_trace=False)  # type: ignore[no-any-return]
+
+
+def exported(f: Function, x: torch.Tensor) -> Function:
+    return torch.export.export(Module(f), (x,)).module()
+
+
+def compiled(f: Function) -> Function:
+    torch.compiler.reset()
+    return torch.compile(f, backend="aot_eager")
+
+
+def gradient(f: Function, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    leaf = x.clone().requires_grad_()
+    return torch.autograd.grad(f(leaf), leaf)
+
+
+def compiled_autograd(f: Function, x: torch.Tensor) -> torch.Tensor | None:
+    """A graph whose gradient Dynamo traces as it is computed."""
+    leaf = x.clone().requires_grad_()
+    y = squared(f)(leaf)
+    with _enable(torch.compile(backend="eager")):
+        y.backward()
+    return leaf.grad
+
+
+def forward_over_reverse(f: Function, x: torch.Tensor, t: torch.Tensor) -> torch.Tensor | None:
+    """A graph made before the dual level, run backwards with a dual gradient."""
+    leaf = x.clone().requires_grad_()
+    y = f(leaf)
+    with forward_ad.dual_level():
+        dy = forward_ad.make_dual(torch.ones_like(y), 2 * torch.ones_like(y))
+        (dx,) = torch.autograd.grad(y, leaf, dy)
+        return forward_ad.unpack_dual(dx).tangent
+
+
+PROGRAMS: dict[str, Callable[[Function, torch.Tensor, torch.Tensor], Any]] = {
+    "jvp": lambda f, x, t: func.jvp(f, (x,), (t,)),
+    "gradient of jvp": lambda f, x, t: func.grad(
+        lambda x: func.jvp(f, (x,), (t,))[1].square().sum()
+    )(x),
+    "jacfwd": lambda f, x, t: func.jacfwd(f)(x),
+    "vmap": lambda f, x, t: func.vmap(f, in_dims=2)(torch.stack((x, t), 2)),
+    "functionalize": lambda f, x, t: func.functionalize(f)(x),
+    "forward mode": dual,
+    "forward mode, negated": lambda f, x, t: dual(lambda x: f(negated(x)), x, t),
+    "forward mode, dispatch mode": lambda f, x, t: dual(watched(f), x, t),
+    "forward mode, subclass": lambda f, x, t: dual(lambda x: f(x.as_subclass(Subclass)), x, t),
+    "forward mode over a gradient": forward_over_reverse,
+    "gradient, negated": lambda f, x, t: gradient(squared(lambda x: f(negated(x))), x),
+    "gradient, dispatch mode": lambda f, x, t: gradient(squared(watched(f)), x),
+    "gradient, compiled autograd": lambda f, x, t: compiled_autograd(f, x),
+    "jit.trace, forward mode of it": lambda f, x, t: dual(traced(f, x), x, t),
+    "make_fx, jvp of it": lambda f, x, t: func.jvp(make_fx(f)(x), (x,), (t,)),
+    "make_fx of symbolic shapes, vmap": lambda f, x, t: make_fx(
+        func.vmap(f, in_dims=2), tracing_mode="symbolic"
+    )(torch.stack((x, t), 2))(torch.stack((x, t), 2)),
+    "export, jvp of it": lambda f, x, t: func.jvp(exported(f, x), (x,), (t,)),
+    "export, vmap of it": lambda f, x, t: func.vmap(exported(f, x))(torch.stack((x, t))),
+    "export, second gradient": lambda f, x, t: gradient(
+        lambda x: func.jacrev(exported(f, t))(x).square().sum(), x
+    ),
+    "compiled, gradient of it": lambda f, x, t: gradient(squared(compiled(f)), x),
+    "compiled, forward mode of it": lambda f, x, t: dual(compiled(f), x, t),
+    "compiled hessian": lambda f, x, t: compiled(func.hessian(squared(f)))(x),
+}
+# Symbolic shapes ask for targets that are traced too; a compiler takes a second and more
+WITH_TARGETS = ("cross_entropy", "loss of rows", "logprob_entropy")
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::torch.jit.TracerWarning")
+@pytest.mark.parametrize(
+    ("called", "program"),
+    [
+        (called, program)
+        for called in NAMES
+        for program in PROGRAMS
+        if not (called in WITH_TARGETS and "symbolic" in program)
+        and not (called == "loss of rows" and "compiled" in program)
+    ],
+)
+def test_whatever_differentiates_or_traces_it_gets_the_answer_of_pytorchs(
+    device: str, called: str, program: str
+) -> None:
+    x, t = torch.randn(2, *SHAPE, dtype=torch.float64, device=device)
+    ours, wanted = (PROGRAMS[program](each, x, t) for each in both(called, device))
+    assert wanted is not None
+    torch.testing.assert_close(ours, wanted)
+
+
+@every
+def test_gradients_of_first_and_second_order(device: str, called: str) -> None:
+    x = torch.randn(SHAPE, dtype=torch.float64, device=device, requires_grad=True)
+    ours, _ = both(called, device)
+    assert torch.autograd.gradcheck(ours, (x,), check_forward_ad=True, check_batched_grad=True)
+    assert torch.autograd.gradgradcheck(ours, (x,))
+
+
+def test_operators_keep_the_rules_of_pytorchs_operators(device: str) -> None:
+    """Of the gradients' operators too, which a compiler traces."""
+    opcheck, ops = torch.library.opcheck, torch.ops.softmax_roofline
+    target = torch.tensor([1, -100, 3], device=device)
+    for x in (torch.randn(3, 4, 5, device=device), torch.randn(4, 3, device=device).t()):
+        opcheck(ops.softmax.default, (x.requires_grad_(), 1, 0.5, False, torch.float32))
+    for x in (torch.randn(3, 4, device=device), torch.randn(3, 5, device=device)[:, :4]):
+        opcheck(ops.log_softmax.default, (x.clone().requires_grad_(),))
+        for given in (None, target.clamp(min=0)):
+            opcheck(ops.row_numbers.default, (x.clone().requires_grad_(), given, 0.7))
+    x = torch.randn(3, 8, device=device)[:, :5]
+    for reduction in ("none", "mean", "sum"):
+        weight = torch.rand(5, device=device) if reduction == "mean" else None
+        rest = (-100, reduction, 0.1, 0.0, 2.0, 0.5, torch.float32)
+        opcheck(ops.cross_entropy.default, (x.clone().requires_grad_(), target, weight, *rest))
+
+
+@pytest.mark.parametrize("called", ["softmax", "cross_entropy"])
+def test_compiled_whole_it_is_one_operator(device: str, called: str) -> None:
+    x = torch.randn(2, 3, 9, device=device, requires_grad=True)
+    target = torch.randint(9, (2, 3), device=device)
+    seen: list[str] = []
+
+    def backend(graph: Any, inputs: Any) -> Any:
+        seen.extend(str(node.target) for node in graph.graph.nodes)
+        return graph
+
+    torch.compiler.reset()
+    if called == "softmax":
+        torch.compile(softmax, backend=backend, fullgraph=True)(x * 2, 1, temperature=0.7)
+    else:
+        whole = torch.compile(cross_entropy, backend=backend, fullgraph=True)
+        whole(x.transpose(1, 2) * 2, target, inplace=True)
+    assert [n for n in seen if "softmax" in n] == [f"softmax_roofline.{called}.default"]
+
+
+@every
+def test_fake_and_meta_tensors_parameters_and_subclasses(device: str, called: str) -> None:
+    ours, pytorchs = both(called, device)
+    x = torch.randn(SHAPE, device=device, dtype=torch.float64)
+    wanted = pytorchs(x)
+    if called in OF_A_DIMENSION:  # whose targets would be real tensors
+        with FakeTensorMode():
+            assert ours(torch.empty(SHAPE, device=device)).shape == wanted.shape
+        assert ours(torch.empty(SHAPE, device="meta")).shape == wanted.shape
+    if called == "loss of rows":
+        with FakeTensorMode():
+            fake = torch.empty(SHAPE, device=device), torch.empty(3, device=device).long()
+            assert cross_entropy(*fake, reduction="none").shape == (3,)
+        meta = torch.empty(SHAPE, device="meta"), torch.empty(3, device="meta").long()
+        assert cross_entropy(*meta).shape == ()
+    parameter = torch.nn.Parameter(x)
+    assert ours(parameter).grad_fn is not None
+    with torch.no_grad():
+        assert ours(parameter).grad_fn is None
+    assert isinstance(ours(x.as_subclass(Subclass)), Subclass)  # type: ignore[arg-type]
+
+
+@of_a_dimension
+def test_under_autocast_the_answer_keeps_the_dtype(device: str, called: str) -> None:
+    ours, pytorchs = OF_A_DIMENSION[called]
+    x = torch.randn(SHAPE, device=device).bfloat16()
+    with torch.autocast(device, dtype=torch.float16):
+        for function in (ours, watched(ours), compiled(ours)):
+            y = function(x)
+            assert y.dtype == torch.bfloat16
+            torch.testing.assert_close(y, pytorchs(x.float(), -1).bfloat16(), rtol=2e-2, atol=1e-3)
+
+
+@pytest.mark.parametrize("kind", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_under_autocast_the_loss_has_the_dtype_that_pytorchs_has(
+    device: str, dtype: torch.dtype, kind: torch.dtype
+) -> None:
+    x, target = torch.randn(3, 5, device=device).to(dtype), torch.tensor([1, 2, 3], device=device)
+    x.requires_grad_()
+    with torch.autocast(device, dtype=kind):
+        wanted = F.cross_entropy(x, target)
+        for function in (cross_entropy, watched(cross_entropy), compiled(cross_entropy)):
+            loss = function(x, target)
+            assert loss.dtype == wanted.dtype
+            torch.testing.assert_close(loss.double(), due(x, target), rtol=1e-5, atol=1e-6)
+            (dx,) = torch.autograd.grad(loss, x)
+            assert dx.dtype == dtype
+
+
+# --- options that change from call to call of one compiled function ---
+
+ROWS, COLS = 6, 37
+OPTIONS: dict[str, tuple[Callable[..., Answer], list[Any]]] = {
+    "softmax temperature": (lambda x, t, v: softmax(x, temperature=v), [1.0, 0.7, 3]),
+    "softmax dim": (lambda x, t, v: softmax(x, v), [-1, 0]),
+    "softmax dtype": (lambda x, t, v: softmax(x, dtype=v), [None, torch.float64, torch.float16]),
+    "log_softmax dim": (lambda x, t, v: log_softmax(x, v), [-1, 0]),
+    "log_softmax dtype": (lambda x, t, v: log_softmax(x, dtype=v), [None, torch.float64]),
+    "logsumexp dim": (lambda x, t, v: logsumexp(x, v), [-1, 0]),
+    "logsumexp keepdim": (lambda x, t, v: logsumexp(x, 1, v), [False, True]),
+    "entropy temperature": (lambda x, t, v: logprob_entropy(x, t, temperature=v), [1.0, 0.7, 2]),
+    "ignore_index": (lambda x, t, v: cross_entropy(x, t, ignore_index=v), [-100, 3, 5]),
+    "reduction": (lambda x, t, v: cross_entropy(x, t, reduction=v), ["mean", "sum", "none"]),
+    "label_smoothing": (lambda x, t, v: cross_entropy(x, t, label_smoothing=v), [0.0, 0.1, 0.3]),
+    "z_loss": (lambda x, t, v: cross_entropy(x, t, None, -100, "sum", z_loss=v), [0.0, 1e-3, 0.1]),
+    "softcap": (lambda x, t, v: cross_entropy(x, t, softcap=v), [0.0, 5.0, 30.0]),
+    "temperature": (lambda x, t, v: cross_entropy(x, t, temperature=v), [1.0, 0.7, 2.5]),
+    "dtype": (lambda x, t, v: cross_entropy(x, t, dtype=v), [None, torch.float64]),
+    "dim": (
+        lambda x, t, v: cross_entropy(x.mT[None] if v == 1 else x[None], t[None], dim=v),
+        [1, 2],
+    ),
+    "inplace": (lambda x, t, v: cross_entropy(x * 1, t, inplace=v), [False, True]),
+}
+
+
+def summed(answer: Answer) -> torch.Tensor:
+    """A number that has a gradient of each tensor: of a softmax, one that is not zero."""
+    several = answer if isinstance(answer, tuple) else (answer,)
+    return torch.stack([one.double().square().sum() for one in several]).sum()
+
+
+@pytest.fixture
+def recompiles() -> Iterator[None]:
+    """Past its limit a function would silently run uncompiled: then it is an error."""
+    with torch._dynamo.config.patch(recompile_limit=64, fail_on_recompile_limit_hit=True):
+        yield
+
+
+WAYS = [
+    *((None, "eager"), (True, "aot_eager")),
+    *(pytest.param(dynamic, "inductor", marks=pytest.mark.gpu) for dynamic in (None, True)),
+]
+
+
+@pytest.mark.usefixtures("recompiles")
+@pytest.mark.parametrize(("dynamic", "backend"), WAYS)
+@pytest.mark.parametrize("option", OPTIONS)
+def test_an_option_that_changes_from_call_to_call_of_a_compiled_function(
+    option: str, dynamic: bool | None, backend: str, device: str
+) -> None:
+    function, values = OPTIONS[option]
+    torch.manual_seed(0)
+    x = torch.randn(ROWS, COLS, device=device, requires_grad=True)
+    target = torch.randint(COLS, (ROWS,), device=device)
+    target[0] = 3
+    torch.compiler.reset()
+    compiled = torch.compile(function, fullgraph=True, dynamic=dynamic, backend=backend)
+    for value in values:
+        found, expected = (call(x, target, value) for call in (compiled, function))
+        torch.testing.assert_close(found, expected)
+        gradients = [torch.autograd.grad(summed(answer), x) for answer in (found, expected)]
+        torch.testing.assert_close(*gradients)
+
+
+UNCHANGED: dict[str, Callable[..., Answer]] = {
+    "softmax": lambda x, t: softmax(x),
+    "log_softmax": lambda x, t: log_softmax(x),
+    "logsumexp": lambda x, t: logsumexp(x),
+    "cross_entropy": lambda x, t: cross_entropy(x, t),
+    "loss of rows": lambda x, t: cross_entropy(x, t, reduction="none"),
+    "logprob_entropy": lambda x, t: logprob_entropy(x, t.clamp(min=0)),
+}
+
+
+@pytest.mark.parametrize("called", UNCHANGED)
+@pytest.mark.parametrize("kept", [[True, False, True], [False] * 3], ids=["two", "none"])
+def test_compiled_of_rows_whose_number_the_data_decide(
+    device: str, called: str, kept: list[bool]
+) -> None:
+    x = torch.randn(SHAPE, dtype=torch.float64, device=device, requires_grad=True)
+    target, mask = torch.tensor([1, -100, 3], device=device), torch.tensor(kept, device=device)
+    ours = UNCHANGED[called]
+    torch.compiler.reset()
+    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+        in_one_graph = torch.compile(
+            lambda *each: ours(*(one[mask] for one in each)), backend="aot_eager", fullgraph=True
+        )
+        found, wanted = in_one_graph(x, target), ours(x[mask], target[mask])
+    torch.testing.assert_close(found, wanted, equal_nan=True)
+    dx, wanted_dx = (torch.autograd.grad(summed(each), x)[0] for each in (found, wanted))
+    torch.testing.assert_close(dx, wanted_dx, equal_nan=True)
+
+
+@pytest.mark.usefixtures("recompiles")
+@pytest.mark.parametrize("backend", ["eager", pytest.param("inductor", marks=pytest.mark.gpu)])
+def test_pytorchs_samples_compiled_by_one_function(device: str, backend: str) -> None:
+    """What PyTorch's own function, compiled alike, refuses, ours may refuse too.
+
+    PyTorch 2.11 does so for probabilities as targets where the number of weights or the ignored
+    index is symbolic.
+    """
+    pytest.importorskip("expecttest", reason="PyTorch's own samples need expecttest")
+    from torch.testing._internal.common_methods_invocations import op_db
+
+    [info] = [one for one in op_db if one.name == "nn.functional.cross_entropy"]
+    torch.compiler.reset()
+    settings: dict[str, Any] = {"fullgraph": True, "dynamic": True, "backend": backend}
+    known: dict[tuple[str, ...], list[Callable[..., torch.Tensor]]] = {}
+    count = 0
+    for sample in info.sample_inputs(device, torch.float32, requires_grad=True):
+        names = tuple(sorted(sample.kwargs))
+        if names not in known:
+            known[names] = [torch.compile(f, **settings) for f in (cross_entropy, F.cross_entropy)]
+        ours, pytorchs = known[names]
+        arguments = (sample.input, *sample.args)
+        expected = F.cross_entropy(*arguments, **sample.kwargs)
+        try:
+            found = ours(*arguments, **sample.kwargs)
+        except torch._dynamo.exc.TorchRuntimeError as error:
+            reason = re.escape(str(error).splitlines()[0])
+            with pytest.raises(torch._dynamo.exc.TorchRuntimeError, match=reason):
+                pytorchs(*arguments, **sample.kwargs)
+            continue
+        torch.testing.assert_close(found, expected)
+        count += 1
+    assert count > 15
