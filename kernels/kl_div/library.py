@@ -61,7 +61,7 @@ class KlGradTorch(KlTorch):
     """The same, and its backward pass."""
 
     operation = KL_DIV_GRAD
-    moves = Traffic(reads=14 * M * N + M, writes=8 * M * N + 2 * M)
+    moves = Traffic(reads=12 * M * N + M, writes=8 * M * N + 2 * M)
 
     @override
     def __call__(self, student: torch.Tensor, teacher: torch.Tensor) -> Pair:

@@ -107,7 +107,7 @@ def test_a_kernel_that_does_not_declare_what_it_moves_cannot_be_made() -> None:
 
 # a variant as a source ran it, or for one purpose, not as it comes
 SETTINGS = {
-    *("compiled_max", "hybrid_whole", "hybrid_capped", "online_l2"),
+    *("auto_batch_invariant", "compiled_max", "hybrid_whole", "hybrid_capped", "online_l2"),
     *("copy_hinted", "copy_in_place", "add_hinted", "read_hinted"),
     *("attention_naive_folded", "attention_torch_flash"),
 }
