@@ -309,21 +309,6 @@ class LogprobEntropyCluster(RowCluster):
     moves = Traffic(reads=M * N + M, writes=sympy.S.Zero, read_bytes=8 * M, write_bytes=8 * M)
 
 
-def refused(
-    logits: torch.Tensor, weight: torch.Tensor | None = None, dlogits: torch.Tensor | None = None
-) -> str | None:
-    """One sentence that says why these kernels refuse a call; None if they accept it."""
-    if weight is not None:
-        return "weights of classes are for the streaming kernels"
-    device, shape = device_of(logits), tuple(logits.shape)
-    kernel = CeGradCluster()
-    if (reason := kernel.unsupported(shape, logits.dtype, device)) is None and logits.numel() > 0:
-        width, _ = reading(logits, dlogits)
-        if kernel.plan(shape, logits.dtype, width, device) is None:
-            return f"rows of {shape[1]} that are read by {width} do not fit on chip"
-    return reason
-
-
 # Device code in Gluon.
 
 

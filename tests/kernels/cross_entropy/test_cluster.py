@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from kernels.cross_entropy import cluster
+from kernels.cross_entropy import auto, cluster
 from kernels.cross_entropy.auto import CeAuto, CeGradAuto, chosen, clustered
 from kernels.cross_entropy.cluster import (
     CeCluster,
@@ -18,7 +18,6 @@ from kernels.cross_entropy.cluster import (
     RowCluster,
     has_narrow,
     narrow_cut,
-    refused,
 )
 from kernels.cross_entropy.rows import PLAIN, Options, Results
 from kernels.device import Device, cuda_device
@@ -55,7 +54,8 @@ def place(monkeypatch: pytest.MonkeyPatch) -> str:
     """Where tensors go; on a CPU rows are cut as for an H200, and nothing is launched."""
     if CUDA:
         return "cuda"
-    monkeypatch.setattr(cluster, "device_of", lambda x: H200)
+    for module in (auto, cluster):
+        monkeypatch.setattr(module, "device_of", lambda x: H200)
     return "cpu"
 
 
@@ -216,24 +216,25 @@ def test_where_it_does_not_fit_is_said(place: str) -> None:
     assert plan is not None
     assert (plan.programs, plan.warps) == (16, 8)
     logits = torch.zeros(2, 64, device=place)
-    assert refused(logits) is None
-    assert "streaming" in str(refused(logits, weight=logits[0]))
-    assert "read by 1" in str(refused(logits[:, :1].to(half).expand(2, 600_000)))
+    assert clustered(logits, Results(dlogits=logits))
+    assert not clustered(logits, Results(dlogits=logits), weight=logits[0])
+    wide = logits[:, :1].to(half).expand(2, 600_000)
+    assert not clustered(wide, Results()), "read by one element, its rows do not fit"
 
 
 def test_auto_takes_the_cluster_where_it_was_the_faster_one() -> None:
     half, old = torch.bfloat16, Device("cuda", "NVIDIA A100", (8, 0), sms=108)
     loss, both = CeAuto(), CeGradAuto()
-    for auto, shape, device, width, by_cluster in (
+    for one, shape, device, width, by_cluster in (
         *((loss, (1, 32000), H200, 8, True), (loss, (8192, 128256), H200, 8, True)),
         *((loss, (32768, 2048), H200, 8, True), (both, (32768, 2048), H200, 8, True)),
         *((loss, (32768, 2047), H200, 8, False), (both, (32768, 2047), H200, 8, True)),
         *((loss, (8, 1 << 21), H200, 8, False), (both, (8, 1 << 21), H200, 8, False)),
         *((loss, (8, 1 << 20), H200, 1, False), (loss, (8, 128256), old, 8, False)),
     ):
-        kernel = chosen(auto, shape, half, device, width, shape[1] % 8 == 0)
-        assert kernel is (auto.cluster if by_cluster else auto.online), (auto, shape, width)
-        assert auto.unsupported(shape, half, device) is None
+        kernel = chosen(one, shape, half, device, width, shape[1] % 8 == 0)
+        assert kernel is (one.cluster if by_cluster else one.online), (one, shape, width)
+        assert one.unsupported(shape, half, device) is None
 
 
 def test_which_kernel_reads_rows_once_follows_from_width_and_dtype(place: str) -> None:
