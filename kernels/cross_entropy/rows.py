@@ -353,10 +353,17 @@ class Call(NamedTuple):
     lse: torch.Tensor | None
     y: torch.Tensor | None
 
+    @property
+    def further(self) -> str:
+        """How the further sum of a row's `Statistics` is combined: weighted, added, or not."""
+        if self.kind == "loss" and self.options.label_smoothing:
+            return "added"
+        return "weighted" if self.kind == "entropy" else ""
+
 
 def _statistics(call: Call) -> None:
     """Computes the logsumexp of each row and the results that follow from it."""
-    x, y, kind = call.x, call.y, call.kind
+    x, y = call.x, call.y
     rows, cols = x.shape
     if x.numel() == 0:  # no columns: the result of PyTorch
         empty = ((call.lse, float("-inf")), (call.first, float("nan")), (call.second, 0.0))
@@ -373,18 +380,18 @@ def _statistics(call: Call) -> None:
         return
     parts = cut(cols, plan.vector, call.tiles, y is not None)
     split = 1 if y is not None else parts.split(rows, call.tiles.split, device_of(x))
-    how = _how(call, plan, parts)._replace(
-        split=split,
-        skip=kind == "loss" and cols >= SKIPPED and y is None,
-        whole=y is not None or cols // plan.vector <= parts.lanes * parts.pieces,
-    )
     partial = None
     if split > 1:
-        partial = workspace((2 + bool(how.further), parts.chunks, rows), dtype, x.device)
-    _launch(call, plan, parts, how, -(-rows // parts.rows) * split, partial)
+        partial = workspace((2 + bool(call.further), parts.chunks, rows), dtype, x.device)
+    reading = {
+        "split": split,
+        "skip": call.kind == "loss" and cols >= SKIPPED and y is None,
+        "whole": y is not None or cols // plan.vector <= parts.lanes * parts.pieces,
+    }
+    _launch("rows", call, plan, parts, -(-rows // parts.rows) * split, partial, **reading)
     if split > 1:
-        joining = how._replace(step="join", rows=32)
-        _launch(call, plan, replace(parts, warps=1), joining, -(-rows // 32), partial)
+        of_a_warp = replace(parts, rows=32, warps=1)
+        _launch("join", call, plan, of_a_warp, -(-rows // 32), partial, **reading)
 
 
 def _each_element(call: Call, mean: bool = False) -> None:
@@ -393,8 +400,8 @@ def _each_element(call: Call, mean: bool = False) -> None:
     assert y is not None
     plan = layout(x, y)
     parts = cut_of_copy(x.shape[1], plan.vector, call.tiles)
-    how = _how(call, plan, parts)._replace(step="elements", mean=mean)
-    _launch(call, plan, parts, how, -(-x.shape[0] // parts.rows) * parts.chunks)
+    programs = -(-x.shape[0] // parts.rows) * parts.chunks
+    _launch("elements", call, plan, parts, programs, mean=mean)
 
 
 class How(NamedTuple):
@@ -402,6 +409,7 @@ class How(NamedTuple):
 
     step: str  # "rows", "join" of rows that programs shared, or "elements"
     kind: str
+    further: str
     statistics: Any  # a dtype
     vector: int
     ends: bool
@@ -409,62 +417,45 @@ class How(NamedTuple):
     lanes: int
     pieces: int
     tiles: int
-    loads: str
-    stores: str
     weighted: bool
-    smooth: bool
     capped: bool
     scaled: bool
     squared: bool
-    further: str  # the further sum of `Statistics`: "added", "weighted", or none
+    loads: str
+    stores: str
     split: int = 1
     skip: bool = False  # whether rows that do not count are not read
     whole: bool = True  # whether a tile holds a whole row
     mean: bool = False  # whether lse[M] multiplies the gradient
 
 
-def _how(call: Call, plan: Layout, parts: Cut) -> How:
-    options, x = call.options, call.x
-    smooth = call.kind == "loss" and options.label_smoothing != 0
-    return How(
-        step="rows",
-        kind=call.kind,
-        statistics=tl.float64 if x.dtype == torch.float64 else tl.float32,
-        vector=plan.vector,
-        ends=plan.ends,
-        rows=parts.rows,
-        lanes=parts.lanes,
-        pieces=parts.pieces,
-        tiles=parts.tiles,
-        loads=load_hint(x),
-        stores=store_hint(x),
-        weighted=call.weight is not None,
-        smooth=smooth,
-        capped=options.softcap != 0,
-        scaled=options.temperature != 1,
-        squared=options.z_loss != 0,
-        further="weighted" if call.kind == "entropy" else "added" if smooth else "",
-    )
-
-
 def _launch(
+    step: str,
     call: Call,
     plan: Layout,
     parts: Cut,
-    how: How,
     programs: int,
     partial: torch.Tensor | None = None,
+    **flags: Any,
 ) -> None:
-    options, dloss, rows = call.options, call.dloss, call.x.shape[0]
-    step = 0 if dloss is None or dloss.numel() == 1 else dloss.stride(0)
+    x, options, dloss = call.x, call.options, call.dloss
     y, y_at = (None, At(0, 1, 0)) if call.y is None else (plan.bases[1], plan.places[1])
+    dloss_stride = 0 if dloss is None or dloss.numel() == 1 else dloss.stride(0)
+    how = How(
+        *(step, call.kind, call.further),
+        tl.float64 if x.dtype == torch.float64 else tl.float32,
+        *(plan.vector, plan.ends, parts.rows, parts.lanes, parts.pieces, parts.tiles),
+        *(call.weight is not None, options.softcap != 0),
+        *(options.temperature != 1, options.z_loss != 0, load_hint(x), store_hint(x)),
+        **flags,
+    )
     launch(
         _streaming_rows,
         (programs,),
         (
             *(plan.bases[0], call.target, call.weight, call.total, call.first, call.second),
             *(call.lse, partial, y, dloss, plan.places[0], y_at),
-            Sizes(rows, plan.cols, parts.chunks, options.ignore_index, step),
+            Sizes(len(x), plan.cols, parts.chunks, options.ignore_index, dloss_stride),
             *(1 / options.temperature, options.softcap, options.label_smoothing, options.z_loss),
         ),
         {"HOW": how},
@@ -670,7 +661,7 @@ def _absorb(
             if HOW.kind == "entropy":
                 further += _product(exponential, difference)
         sums += exponential
-        if HOW.smooth:
+        if HOW.further == "added":
             vector = vectors_of(tile * PIECES + piece, HOW.lanes)
             z = tl.where(vector < vectors, pieces[piece], 0.0)
             if HOW.weighted:
@@ -748,11 +739,13 @@ def _rows_of(given: Given, block: tl.tensor, HOW: tl.constexpr) -> Rows:
 
 
 @jit
-def _load_ends(given: Given, rows: Rows, columns: tl.tensor, HOW: tl.constexpr) -> tl.tensor:
-    """z of the ends of rows; −inf where there is no element."""
+def _load_ends(given: Given, rows: Rows, counts: tl.tensor, HOW: tl.constexpr) -> tl.tuple:
+    """The columns of the ends of rows, −1 for none, and their z, −inf for none."""
+    columns = end_columns(rows.length, rows.ahead, HOW.vector)
+    columns = tl.where(counts[None, :], columns, -1)
     begin = first_element(given.x, given.x_at, rows.number, HOW)
     value = tl.load(begin[None, :] + columns, mask=columns >= 0, other=float("-inf"))
-    return tl.where(columns >= 0, _transform(given, value, HOW), float("-inf"))
+    return columns, tl.where(columns >= 0, _transform(given, value, HOW), float("-inf"))
 
 
 @jit
@@ -761,7 +754,7 @@ def _fold_ends(
 ) -> tl.tuple:
     """Adds the ends of rows, one element per lane, to the statistics of rows."""
     further = tl.zeros_like(z)
-    if HOW.smooth:
+    if HOW.further == "added":
         further = tl.where(columns >= 0, z, 0.0)
         if HOW.weighted:
             further *= tl.load(given.weight + columns, mask=columns >= 0, other=0.0)
@@ -792,7 +785,7 @@ def _targets(given: Given, rows: Rows, HOW: tl.constexpr, LOGIT: tl.constexpr = 
 def _sum_of_weights(given: Given, rows: Rows, HOW: tl.constexpr) -> tl.tensor:
     STATISTICS: tl.constexpr = HOW.statistics
     total = tl.cast(rows.length, STATISTICS)
-    if HOW.weighted and HOW.smooth:
+    if HOW.weighted and HOW.further == "added":
         total = tl.load(given.total).to(STATISTICS)
     return total
 
@@ -817,7 +810,7 @@ def _store_results(
         lse = tl.where(lse == float("inf"), float("nan"), lse)  # inf − inf, as in PyTorch
         # not lse − z, in which a large shift would swallow the logarithm
         loss = target.weight * (tl.where(lse == lse, shift - target.z, lse) + logarithm)
-        if HOW.smooth:
+        if HOW.further == "added":
             share = given.smoothing / rows.length
             loss = (1 - given.smoothing) * loss + share * (total * lse - statistics.further)
         if HOW.squared:
@@ -866,7 +859,7 @@ def _factors(
         return Factors(rows.exists, rows.number, shift, logarithm, logarithm, logarithm)
     w = target.weight
     a, b, c = w, w, w
-    if HOW.smooth:
+    if HOW.further == "added":
         b = (1 - given.smoothing) * w
         c = given.smoothing / rows.length + tl.zeros_like(w)
         a = b + c * total
@@ -902,7 +895,7 @@ def _gradient(
     """
     counts, chosen, shift, a, b, c = factors
     gradient = (z - shift) - a if HOW.kind == "lse" else a * _exp(z - shift)
-    if HOW.smooth:
+    if HOW.further == "added":
         if HOW.weighted:
             c = c * tl.load(given.weight + columns, mask=inside, other=0.0)
         gradient -= c
@@ -1005,9 +998,7 @@ def _rows(given: Given, HOW: tl.constexpr) -> None:
     counted = target.counts
     vectors = tl.where(counted, whole_vectors(given.sizes.cols, rows.ahead, HOW), 0)
     if HOW.ends and HOW.split == 1:
-        columns = end_columns(rows.length, rows.ahead, HOW.vector)
-        columns = tl.where(counted[None, :], columns, -1)
-        z_at_ends = _load_ends(given, rows, columns, HOW)
+        columns, z_at_ends = _load_ends(given, rows, counted, HOW)
     many = vectors[None, :, None]
     if HOW.whole:  # all of the row is on its way before a target is waited for
         pieces = _load_tile(given, source, 0, many, HOW)
@@ -1100,9 +1091,7 @@ def _join(given: Given, HOW: tl.constexpr) -> None:
             further = tl.load(places + 2 * step, mask=rows.exists, other=0.0)
         statistics = _fold(statistics, Statistics(m, s, further), HOW)
     if HOW.ends:
-        columns = end_columns(rows.length, rows.ahead, HOW.vector)
-        columns = tl.where(rows.exists[None, :], columns, -1)
-        z = _load_ends(given, rows, columns, HOW)
+        columns, z = _load_ends(given, rows, rows.exists, HOW)
         statistics = _fold_ends(given, statistics, z, columns, HOW)
     total = _sum_of_weights(given, rows, HOW)
     _store_results(given, rows, statistics, target, total, HOW)
@@ -1141,9 +1130,7 @@ def _elements(given: Given, HOW: tl.constexpr) -> None:
     else:
         _emit_tile(given, rows, aim, factors, pieces, tile, vectors, HOW)
     if HOW.ends and tile == 0:  # a branch, so that other tiles skip the masked accesses
-        columns = end_columns(rows.length, rows.ahead, HOW.vector)
-        columns = tl.where(exists[None, :], columns, -1)
-        z = _load_ends(given, rows, columns, HOW)
+        columns, z = _load_ends(given, rows, exists, HOW)
         _emit_ends(given, rows, factors, z, columns, HOW)
 
 
