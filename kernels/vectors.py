@@ -9,14 +9,27 @@ start of a row cuts a vector. Where columns are strided, a vector is one element
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
+from typing import Any, NamedTuple
 
 import torch
 
 from .language import jit, tl
 
 LONGEST = 16  # bytes that one thread loads or stores at once
+
+
+class At(NamedTuple):
+    """Where the rows of a matrix are: row stride, column stride, and elements ahead of the first.
+
+    The row stride is in vectors, or in elements where rows are unaligned.
+    """
+
+    row_stride: Any
+    col_stride: Any
+    lead: Any
 
 
 @dataclass(frozen=True)
@@ -28,16 +41,14 @@ class Layout:
         ends: Whether rows are unaligned. Lengths are then in elements, else in vectors.
         cols: Length of a row.
         bases: For each matrix a tensor that starts on a vector boundary.
-        leads: For each matrix the elements from its base to its first element.
-        strides: The row stride of each matrix, then its column stride in elements.
+        places: For each matrix where its rows are, from its base.
     """
 
     vector: int
     ends: bool
     cols: int
     bases: tuple[torch.Tensor, ...]
-    leads: tuple[int, ...]
-    strides: tuple[tuple[int, int], ...]
+    places: tuple[At, ...]
 
 
 def layout(*matrices: torch.Tensor) -> Layout:
@@ -46,96 +57,70 @@ def layout(*matrices: torch.Tensor) -> Layout:
     size = first.element_size()
     longest = LONGEST // size
     dense = all(x.stride(1) == 1 for x in matrices) or cols == 1
-    leads = tuple(x.data_ptr() % LONGEST // size for x in matrices)
-    steps = tuple(x.stride(0) if rows > 1 else 0 for x in matrices)
+    leads = [x.data_ptr() % LONGEST // size for x in matrices]
+    steps = [x.stride(0) if rows > 1 else 0 for x in matrices]
     alike = all(
         (lead - leads[0]) % longest == 0 and (step - steps[0]) % longest == 0
         for lead, step in zip(leads, steps, strict=True)
     )
     reachable = all(x.storage_offset() >= n for x, n in zip(matrices, leads, strict=True))
     if dense and alike and reachable and cols >= 2 * longest:
-        ends = any((cols % longest, leads[0], steps[0] % longest))
-        vector = longest
-    else:
-        ends, vector = False, _common(cols, leads, steps, longest) if dense else 1
+        ends, vector = any((cols % longest, leads[0], steps[0] % longest)), longest
+    else:  # the longest vector that divides all of these lengths
+        lengths = reduce(or_, (cols, longest, *leads, *steps))
+        ends, vector = False, lengths & -lengths if dense else 1
     if not ends:
-        leads = (0,) * len(matrices)
+        leads = [0] * len(matrices)
     return Layout(
         vector,
         ends,
         cols if ends else cols // vector,
         tuple(_back(x, lead) for x, lead in zip(matrices, leads, strict=True)),
-        leads,
         tuple(
-            (step if ends else step // vector, 1 if dense else x.stride(1))
-            for x, step in zip(matrices, steps, strict=True)
+            At(step if ends else step // vector, 1 if dense else x.stride(1), lead)
+            for x, step, lead in zip(matrices, steps, leads, strict=True)
         ),
     )
-
-
-def _common(cols: int, leads: Sequence[int], steps: Sequence[int], longest: int) -> int:
-    """Elements of the longest vector that divides all of these lengths."""
-    lengths = cols | longest
-    for length in (*leads, *steps):
-        lengths |= length
-    return lengths & -lengths
 
 
 def _back(x: torch.Tensor, lead: int) -> torch.Tensor:
     return x.as_strided((1,), (1,), x.storage_offset() - lead) if lead else x
 
 
+# Device code; HOW has the `vector` and `ends` of a `Layout`.
+
+
 @jit
-def first_element(
-    base: tl.tensor,
-    row: tl.tensor,
-    row_stride: tl.tensor,
-    lead: tl.tensor,
-    VECTOR: tl.constexpr,
-    ENDS: tl.constexpr,
-) -> tl.tensor:
+def first_element(base: tl.tensor, at: At, row: tl.tensor, HOW: tl.constexpr) -> tl.tensor:
     """Pointers to the first elements of rows ``row`` (int64)."""
-    if ENDS:
-        return base + (row * row_stride + lead)
-    return base + row * row_stride * VECTOR
+    if HOW.ends:
+        return base + (row * at.row_stride + at.lead)
+    return base + row * at.row_stride * HOW.vector
 
 
 @jit
-def first_vector(
-    base: tl.tensor,
-    row: tl.tensor,
-    row_stride: tl.tensor,
-    lead: tl.tensor,
-    VECTOR: tl.constexpr,
-    ENDS: tl.constexpr,
-) -> tl.tensor:
+def first_vector(base: tl.tensor, at: At, row: tl.tensor, HOW: tl.constexpr) -> tl.tensor:
     """Pointers to the first whole vectors of rows ``row``."""
-    if ENDS:
-        return base + (row * row_stride + (lead + VECTOR - 1)) // VECTOR * VECTOR
-    return base + row * row_stride * VECTOR
+    VECTOR: tl.constexpr = HOW.vector
+    if HOW.ends:
+        return base + (row * at.row_stride + (at.lead + VECTOR - 1)) // VECTOR * VECTOR
+    return base + row * at.row_stride * VECTOR
 
 
 @jit
-def ahead_of(
-    row: tl.tensor,
-    row_stride: tl.tensor,
-    lead: tl.tensor,
-    VECTOR: tl.constexpr,
-    ENDS: tl.constexpr,
-) -> tl.tensor:
+def ahead_of(at: At, row: tl.tensor, HOW: tl.constexpr) -> tl.tensor:
     """The number of elements before the first whole vector of rows ``row``."""
-    if ENDS:
-        return ((VECTOR - (row * row_stride + lead) % VECTOR) % VECTOR).to(tl.int32)
+    VECTOR: tl.constexpr = HOW.vector
+    if HOW.ends:
+        return ((VECTOR - (row * at.row_stride + at.lead) % VECTOR) % VECTOR).to(tl.int32)
     return (row * 0).to(tl.int32)
 
 
 @jit
-def whole_vectors(
-    cols: tl.tensor, ahead: tl.tensor, VECTOR: tl.constexpr, ENDS: tl.constexpr
-) -> tl.tensor:
+def whole_vectors(cols: tl.tensor, ahead: tl.tensor, HOW: tl.constexpr) -> tl.tensor:
     """The number of whole vectors in rows of ``cols`` elements (int32)."""
-    if ENDS:
-        return (cols - ahead) // VECTOR
+    if HOW.ends:
+        return (cols - ahead) // HOW.vector
     return cols + ahead  # none is ahead
 
 

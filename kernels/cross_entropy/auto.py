@@ -25,10 +25,10 @@ from typing_extensions import override
 
 from ..cluster.cut import Cut, reading
 from ..device import Device, device_of
-from ..kernel import Kernel, Shape
+from ..kernel import Kernel, Shape, Tensors
 from ..traffic import M, N, Traffic
 from ..vectors import LONGEST
-from . import cluster, rows
+from . import rows
 from .cluster import (
     FEWEST_WARPS,
     CeCluster,
@@ -43,7 +43,18 @@ from .rows import NARROW, PLAIN, Options, Results
 
 WIDEST = 1 << 19  # elements of a row on chip; twice as many of 16 bit
 ENTROPY = 1 << 17  # elements of a row
-Pair = tuple[torch.Tensor, torch.Tensor]
+
+
+def suits(rule: str, cols: int, several: bool, plan: Cut) -> bool:
+    """Whether a cluster is faster for ``"numbers"``, ``"entropy"``, ``"gradient"`` or ``"matrix"``.
+
+    ``several`` is `has_narrow`, and ``plan`` the cluster's cut of rows of ``cols`` elements.
+    """
+    if rule == "gradient":
+        return cols > 0
+    if rule == "entropy" and cols > ENTROPY and plan.warps > FEWEST_WARPS:
+        return False
+    return cols > NARROW or (several and rule != "matrix")
 
 
 class Chooses(Kernel):
@@ -51,6 +62,7 @@ class Chooses(Kernel):
 
     backend = "triton"
     on_chip = sympy.Piecewise((N, N <= WIDEST), (CeOnline().on_chip_elements(), True))
+    rule: ClassVar[str] = "numbers"
     cluster: ClassVar[RowCluster]
     online: ClassVar[Kernel]
 
@@ -62,33 +74,28 @@ class Chooses(Kernel):
         return reason or kernel.unsupported(shape, dtype, device)
 
     @override
-    def __call__(self, *inputs: torch.Tensor) -> torch.Tensor | Pair:
-        logits = inputs[0]
-        answer: torch.Tensor | Pair = variant(self, logits)(*inputs)
+    def __call__(self, *inputs: torch.Tensor) -> Tensors:
+        answer: Tensors = variant(self, inputs[0])(*inputs)
         return answer
 
-    def suits(self, cols: int, several: bool, plan: Cut) -> bool:
-        """Whether `cluster` with this ``plan`` is faster; ``several`` is `has_narrow`."""
-        return cols > NARROW or several
 
-
-def variant(auto: Chooses, logits: torch.Tensor) -> RowCluster | Kernel:
-    """The variant that ``auto`` runs for these logits."""
-    shape = (logits.shape[0], logits.shape[1])
-    width = reading(logits)[0] if logits.numel() else 1
-    return chosen(auto, shape, logits.dtype, device_of(logits), width, has_narrow(logits))
+def variant(auto: Chooses, x: torch.Tensor, written: torch.Tensor | None = None) -> Kernel:
+    """The variant that ``auto`` runs for these logits, and with this matrix to write."""
+    shape = (x.shape[0], x.shape[1])
+    width = reading(x, written)[0] if x.numel() else 1
+    return chosen(auto, shape, x.dtype, device_of(x), width, has_narrow(x))
 
 
 @lru_cache(maxsize=4096)
 def chosen(
     auto: Chooses, shape: Shape, dtype: torch.dtype, device: Device, width: int, several: bool
-) -> RowCluster | Kernel:
+) -> Kernel:
     """The variant for rows that are read by vectors of ``width`` elements."""
     if auto.cluster.unsupported(shape, dtype, device) is not None:
         return auto.online
     plan = auto.cluster.plan(shape, dtype, width, device) if shape[1] else None
-    suits = plan is not None and auto.suits(shape[1], several, plan)
-    return auto.cluster if suits else auto.online
+    faster = plan is not None and suits(auto.rule, shape[1], several, plan)
+    return auto.cluster if faster else auto.online
 
 
 @dataclass(frozen=True)
@@ -115,11 +122,8 @@ class CeGradAuto(Chooses):
         read_bytes=8 * M,
         write_bytes=8 * M,
     )
+    rule = "gradient"
     cluster, online = CeGradCluster(), CeGradOnline()
-
-    @override
-    def suits(self, cols: int, several: bool, plan: Cut) -> bool:
-        return cols > 0
 
 
 @dataclass(frozen=True)
@@ -128,12 +132,14 @@ class LogprobEntropyAuto(Chooses):
 
     operation = LOGPROB_ENTROPY
     moves = LogprobEntropyOnline.moves
+    rule = "entropy"
     cluster, online = LogprobEntropyCluster(), LogprobEntropyOnline()
 
-    @override
-    def suits(self, cols: int, several: bool, plan: Cut) -> bool:
-        moderate = cols <= ENTROPY or plan.warps <= FEWEST_WARPS
-        return moderate and super().suits(cols, several, plan)
+
+class _Matrix(CeAuto):
+    """The rule of log-softmax."""
+
+    rule = "matrix"
 
 
 def clustered(
@@ -143,13 +149,13 @@ def clustered(
     dloss: torch.Tensor | None = None,
 ) -> bool:
     """Whether `run` uses clusters; the answer does not depend on M."""
+    auto: Chooses = CeAuto()
     if results.entropy is not None:
-        return isinstance(variant(LogprobEntropyAuto(), x), RowCluster)
-    if results.dlogits is not None:
-        suits = dloss is None or dloss.numel() == 1
-    else:
-        suits = x.shape[1] > NARROW or (results.y is None and has_narrow(x))
-    return suits and cluster.refused(x, weight, results.matrix) is None
+        auto = LogprobEntropyAuto()
+    elif results.matrix is not None:
+        auto = _Matrix() if results.dlogits is None else CeGradAuto()
+    plain = weight is None and (dloss is None or dloss.numel() == 1)  # else streaming alone
+    return plain and isinstance(variant(auto, x, results.matrix), RowCluster)
 
 
 def run(

@@ -46,7 +46,7 @@ from ..cluster.row import (
 )
 from ..device import REGISTER_STEP, Device, device_of
 from ..kernel import Shape
-from ..language import aggregate, constant, constexpr_function, gl, gluon_jit, next_power_of_two, tl
+from ..language import constant, gl, gluon_jit, next_power_of_two, tl
 from ..launch import beyond_l2, launch, load_hint, store_hint
 from ..traffic import M, N, Traffic
 from ..vectors import LONGEST
@@ -150,7 +150,9 @@ class RowCluster(OnCluster, RowVariant):
         strides = (0, 1) if written is None else (written.stride(0) // unit, written.stride(1))
         lanes = plan.chunk // width if several else LANES
         at_once = plan.warps * LANES // lanes if several else 1  # rows of a program
-        unit_of_logits = abs(options.softcap) if capped else 1.0  # of capped logits
+        in_cap = abs(options.softcap) if capped else 1.0  # the unit of capped logits
+        smoothing, ignored = options.label_smoothing, options.ignore_index
+        share = smoothing / cols
         registers = None
         gradient, further = dlogits is not None, entropy is not None
         if not several and (gradient or (y is None and beyond_l2(x))):
@@ -166,7 +168,7 @@ class RowCluster(OnCluster, RowVariant):
             loss=loss is not None,
             logarithm=y is not None,
             capped=capped,
-            smoothed=options.label_smoothing != 0,
+            smoothed=smoothing != 0,
             each=dloss is not None and dloss.numel() > 1,
             loads=load_hint(x),
             stores=store_hint(x),
@@ -176,9 +178,8 @@ class RowCluster(OnCluster, RowVariant):
             (-(-rows // at_once),),
             (
                 *(x, target, given.of_target, entropy, written, given.lse, dloss),
-                *(rows, cols // unit, x.stride(0) // unit, x.stride(1), *strides),
-                *(options.ignore_index, unit_of_logits / options.temperature, 1 / unit_of_logits),
-                *(options.label_smoothing, options.label_smoothing / cols, options.z_loss),
+                Sizes(rows, cols // unit, x.stride(0) // unit, x.stride(1), *strides, ignored),
+                Numbers(in_cap / options.temperature, 1 / in_cap, smoothing, share, options.z_loss),
             ),
             {"HOW": how},
             num_warps=plan.warps,
@@ -308,118 +309,80 @@ class LogprobEntropyCluster(RowCluster):
     moves = Traffic(reads=M * N + M, writes=sympy.S.Zero, read_bytes=8 * M, write_bytes=8 * M)
 
 
-def refused(
-    logits: torch.Tensor, weight: torch.Tensor | None = None, dlogits: torch.Tensor | None = None
-) -> str | None:
-    """One sentence that says why these kernels refuse a call; None if they accept it."""
-    if weight is not None:
-        return "weights of classes are for the streaming kernels"
-    device, shape = device_of(logits), tuple(logits.shape)
-    kernel = CeGradCluster()
-    if (reason := kernel.unsupported(shape, logits.dtype, device)) is None and logits.numel() > 0:
-        width, _ = reading(logits, dlogits)
-        if kernel.plan(shape, logits.dtype, width, device) is None:
-            return f"rows of {shape[1]} that are read by {width} do not fit on chip"
-    return reason
-
-
 # Device code in Gluon.
 
 
 class How(NamedTuple):
-    """What a launch computes, and how it reads and writes; constants of the compiled kernel.
+    """What a launch computes, and how it reads and writes; constants of the compiled kernel."""
 
-    Attributes:
-        chunks: Chunks of a row.
-        vector: Elements of a vector.
-        lanes: Lanes of a row's slice: fewer than 32 where a warp holds several rows.
-        several: Whether a warp holds a row, or several, that need no other warp.
-        even: Whether the last chunk is full.
-        ends: Whether rows are unaligned.
-        packed: Whether 16-bit elements stay packed in registers.
-        loss: Whether there is a loss.
-        logarithm: Whether the matrix written is the log-softmax; else the gradient.
-        capped: Whether logits are capped.
-        smoothed: Whether labels are smoothed.
-        each: Whether each row has an upstream gradient of its own.
-        loads: The eviction hint of loads.
-        stores: The eviction hint of stores.
-    """
-
-    chunks: int
-    vector: int
-    lanes: int
-    several: bool
-    even: bool
-    ends: bool
-    packed: bool
+    chunks: int  # of a row
+    vector: int  # elements of a vector
+    lanes: int  # of a row's slice: fewer than 32 where a warp holds several rows
+    several: bool  # whether a warp holds a row, or several, that need no other warp
+    even: bool  # whether the last chunk is full
+    ends: bool  # whether rows are unaligned
+    packed: bool  # whether 16-bit elements stay packed in registers
     loss: bool
-    logarithm: bool
+    logarithm: bool  # whether the matrix written is the log-softmax; else the gradient
     capped: bool
     smoothed: bool
-    each: bool
-    loads: str
+    each: bool  # whether each row has an upstream gradient of its own
+    loads: str  # eviction hints
     stores: str
 
 
-@aggregate
-class Numbers:
+class Sizes(NamedTuple):
+    """The whole numbers of a launch; lengths in vectors, or in elements of unaligned rows."""
+
+    rows: Any
+    cols: Any
+    row_stride: Any
+    col_stride: Any  # in elements
+    y_row_stride: Any
+    y_col_stride: Any
+    ignored: Any
+
+
+class Numbers(NamedTuple):
     """The options of the loss: 1 / temperature in units of the cap, 1 / cap, and the others.
 
-    ``rate`` is ``inverse``·log₂e; ``share`` is the smoothing of one class.
+    ``share`` is the smoothing of one class, ``rate`` is ``inverse``·log₂e, which a kernel computes.
     """
 
-    inverse: gl.tensor
-    inverse_cap: gl.tensor
-    smoothing: gl.tensor
-    share: gl.tensor
-    z_loss: gl.tensor
-    rate: gl.tensor
-
-    @constexpr_function
-    def __init__(self, inverse, inverse_cap, smoothing, share, z_loss, rate):  # type: ignore[no-untyped-def]
-        self.inverse, self.inverse_cap, self.rate = inverse, inverse_cap, rate
-        self.smoothing, self.share, self.z_loss = smoothing, share, z_loss
+    inverse: Any
+    inverse_cap: Any
+    smoothing: Any
+    share: Any
+    z_loss: Any
+    rate: Any = None
 
 
-@aggregate
-class Target:
+class Target(NamedTuple):
     """A row's target: its column (0 where it is out of range), and whether this lane holds it.
 
     ``valid`` says whether it is in range, ``counts`` whether the row is not ignored.
     """
 
-    column: gl.tensor
-    own: gl.tensor
-    logit: gl.tensor
-    valid: gl.tensor
-    counts: gl.tensor
-
-    @constexpr_function
-    def __init__(self, column, own, logit, valid, counts):  # type: ignore[no-untyped-def]
-        self.column, self.own, self.logit = column, own, logit
-        self.valid, self.counts = valid, counts
+    column: Any
+    own: Any
+    logit: Any
+    valid: Any
+    counts: Any
 
 
-@aggregate
-class Statistics:
+class Statistics(NamedTuple):
     """Of a slice: its maximum, and the shift of its exponentials. Of the row: the rest.
 
     ``quotient`` is 1 / Σ exp(z − max z), ``logarithm`` the logarithm of that sum, and ``further``
     the sum of the entropy or of smoothing. Maxima are of z, the shift is of the logits read.
     """
 
-    maximum: gl.tensor
-    shift: gl.tensor
-    quotient: gl.tensor
-    row_maximum: gl.tensor
-    logarithm: gl.tensor
-    further: gl.tensor
-
-    @constexpr_function
-    def __init__(self, maximum, shift, quotient, row_maximum, logarithm, further):  # type: ignore[no-untyped-def]
-        self.maximum, self.shift, self.quotient = maximum, shift, quotient
-        self.row_maximum, self.logarithm, self.further = row_maximum, logarithm, further
+    maximum: Any
+    shift: Any
+    quotient: Any
+    row_maximum: Any
+    logarithm: Any
+    further: Any
 
 
 @gluon_jit
@@ -518,11 +481,11 @@ def _exponentials(  # type: ignore[no-untyped-def]
     Returns:
         Both sums, and what is KEPT of each chunk: exponentials, or capped logits.
     """
-    kept = ()  # type: tuple[gl.tensor, ...]
+    kept, rate = (), numbers.rate
     further = gl.full(total.shape, 0.0, gl.float32, total.type.layout)
     for i in gl.static_range(row.CHUNKS):
         value = _capped(values[i], numbers.inverse_cap, HOW.capped, HOW.packed)
-        power = (value - shift[:, None]) * numbers.rate
+        power = (value - shift[:, None]) * rate
         exponential = gl.exp2(power)
         if (HOW.capped or HOW.smoothed) and not HOW.even and i + 1 == row.CHUNKS:
             exponential = gl.where(row.inside(i), exponential, 0.0)
@@ -547,6 +510,7 @@ def _store_gradient(  # type: ignore[no-untyped-def]
         Its scale and offset for each lane, and the factor of a target's own part.
     """
     STORES: gl.constexpr = HOW.stores
+    rate = numbers.rate
     factor = gl.cast(numbers.inverse, gl.float32)
     if HOW.capped:
         factor = factor * numbers.inverse_cap
@@ -565,10 +529,10 @@ def _store_gradient(  # type: ignore[no-untyped-def]
             value = (
                 kept[i] if not HOW.packed else _capped(values[i], numbers.inverse_cap, True, True)
             )
-            exponential = gl.exp2(value * numbers.rate - (of.shift * numbers.rate)[:, None])
+            exponential = gl.exp2(value * rate - (of.shift * rate)[:, None])
         else:
             value = _capped(values[i], numbers.inverse_cap, False, True)
-            exponential = gl.exp2((value - of.shift[:, None]) * numbers.rate)
+            exponential = gl.exp2((value - of.shift[:, None]) * rate)
         value = _gradient(exponential, value, scale[:, None], offset, HOW.capped, HOW.smoothed)
         if not HOW.capped:
             value = gl.where(target.counts, value, 0.0)
@@ -607,26 +571,7 @@ def _store_results(  # type: ignore[no-untyped-def]
 
 @gluon_jit
 def _rows(  # type: ignore[no-untyped-def]
-    x,
-    target,
-    loss,
-    entropy,
-    y,
-    lse,
-    dloss,
-    rows,
-    vectors,
-    row_vectors,
-    col_stride,
-    y_row_vectors,
-    y_col_stride,
-    ignored,
-    inverse,
-    inverse_cap,
-    smoothing,
-    share,
-    z_loss,
-    HOW: gl.constexpr,
+    x, target, loss, entropy, y, lse, dloss, sizes, numbers, HOW: gl.constexpr
 ):
     VECTOR: gl.constexpr = HOW.vector
     LANES: gl.constexpr = HOW.lanes
@@ -652,16 +597,16 @@ def _rows(  # type: ignore[no-untyped-def]
     within = gl.arange(0, WIDTH, gl.SliceLayout(0, layout))
     columns = (slice_[:, None] * (0 if ALONE else WIDTH) + within[None, :]).to(gl.int64)
     if HOW.several:  # the last row again where there are no more
-        number = gl.minimum(number * SLICES + slice_, rows - 1)
+        number = gl.minimum(number * SLICES + slice_, sizes.rows - 1)
     number = number.to(gl.int64)
-    first, source = row_at(x, number, row_vectors, VECTOR, ENDS)
+    first, source = row_at(x, number, sizes.row_stride, VECTOR, ENDS)
     if HOW.several:
         source = source[:, None]
-    vectors = gl.cast(vectors, gl.int32)
-    cols = vectors
+    cols = gl.cast(sizes.cols, gl.int32)
+    vectors = cols
     ahead = None
     if ENDS:
-        end, at_end, vectors, ahead = ends_of(number, row_vectors, vectors, VECTOR, single)
+        end, at_end, vectors, ahead = ends_of(number, sizes.row_stride, cols, VECTOR, single)
     else:
         cols = vectors * VECTOR
     row = Row(columns, vectors, HOW.chunks, CHUNK, VECTOR, HOW.even)
@@ -671,7 +616,7 @@ def _rows(  # type: ignore[no-untyped-def]
         wanted = gl.load(target + number)
     if dloss is not None:
         upstream = gl.load(dloss + number if HOW.each else dloss)
-    values = row.load(source, col_stride, 0, float("-inf"), LOADS)
+    values = row.load(source, sizes.col_stride, 0, float("-inf"), LOADS)
     value_at_end = None
     if ENDS:
         value_at_end = gl.load(first + end, mask=at_end, other=float("-inf")).to(gl.float32)
@@ -686,21 +631,23 @@ def _rows(  # type: ignore[no-untyped-def]
         valid = (wanted >= 0) & (wanted < cols)
         column = gl.where(valid, wanted, 0).to(gl.int32)
     if HOW.loss:
-        counts = wanted != ignored
+        counts = wanted != sizes.ignored
     own = _lane_of(column, row, ahead, single, SLICES, HOW)
     zeros = gl.zeros([SLICES, LANES], gl.int64, single)
     logit = zeros
     if target is not None:
-        logit = gl.load(first + (zeros + column) * col_stride, mask=own, other=0.0)
-        logit = _capped(logit, inverse_cap, HOW.capped)
+        logit = gl.load(first + (zeros + column) * sizes.col_stride, mask=own, other=0.0)
+        logit = _capped(logit, numbers.inverse_cap, HOW.capped)
+    inverse, rate = numbers.inverse, numbers.inverse * LOG2E
+    smoothing, share = numbers.smoothing, numbers.share
+    numbers = Numbers(inverse, numbers.inverse_cap, smoothing, share, numbers.z_loss, rate)
     at = Target(column, own, logit, valid, counts)
-    numbers = Numbers(inverse, inverse_cap, smoothing, share, z_loss, inverse * LOG2E)
 
     highest, total = _highest(values, row, HOW)
     exponential_at_end = None
     further_at_end = None
     maximum = largest(highest, value_at_end, VECTOR)
-    maximum = _capped(maximum, inverse_cap, HOW.capped)  # the cap is monotonic
+    maximum = _capped(maximum, numbers.inverse_cap, HOW.capped)  # the cap is monotonic
     if target is None and y is None:  # logsumexp of +∞ is +∞; a loss would be NaN
         maximum = gl.minimum(maximum, LARGEST)
     # −inf − −inf would be NaN where only this slice is all −inf
@@ -708,15 +655,15 @@ def _rows(  # type: ignore[no-untyped-def]
     if target is not None:
         # Forces the target's load before the exponentials. The value changes only for ignored rows,
         # whose result nobody reads. Without it the compiler loads the target and its logit last.
-        shift = gl.where(at_slice == ignored, gl.minimum(shift, LARGEST), shift)
+        shift = gl.where(at_slice == sizes.ignored, gl.minimum(shift, LARGEST), shift)
     total, further, kept = _exponentials(values, total, shift, row, numbers, ENTROPY, KEPT, HOW)
     if ENDS:
         shift_at_end = _by_lane(shift, single)
         if HOW.capped:
             lost = value_at_end != value_at_end
-            value_at_end = _capped(value_at_end, inverse_cap, True)
+            value_at_end = _capped(value_at_end, numbers.inverse_cap, True)
             value_at_end = gl.where(lost, float("nan"), value_at_end)
-        power = (value_at_end - shift_at_end) * numbers.rate
+        power = (value_at_end - shift_at_end) * rate
         exponential_at_end = gl.where(at_end, gl.exp2(power), 0.0)
         if ENTROPY:
             further_at_end = exponential_at_end * gl.maximum(power, NOTHING)
@@ -741,18 +688,18 @@ def _rows(  # type: ignore[no-untyped-def]
     of = Statistics(maximum, shift, quotient, row_maximum, logarithm, further)
 
     if y is not None:
-        result, place = row_at(y, number, y_row_vectors, VECTOR, ENDS)
+        result, place = row_at(y, number, sizes.y_row_stride, VECTOR, ENDS)
     if HOW.logarithm:
         offset = scaled - row_maximum - logarithm
         for i in gl.static_range(row.CHUNKS):
             value = distinct(values[i], HOW.packed).to(gl.float32) - shift[:, None]
-            row.store(place, y_col_stride, i, value * inverse + offset[:, None], STORES)
+            row.store(place, sizes.y_col_stride, i, value * inverse + offset[:, None], STORES)
         if ENDS:
             value = (value_at_end - shift_at_end) * inverse + _by_lane(offset, single)
             gl.store(result + end, value.to(y.dtype.element_ty), mask=at_end)
     if GRADIENT:
         scale, offset, factor = _store_gradient(
-            place, y_col_stride, values, kept, row, at, upstream, numbers, of, HOW
+            place, sizes.y_col_stride, values, kept, row, at, upstream, numbers, of, HOW
         )
         scale = _by_lane(scale, single)
         if ENDS:
@@ -762,9 +709,9 @@ def _rows(  # type: ignore[no-untyped-def]
             value = gl.where(counts, value, 0.0).to(y.dtype.element_ty)
             gl.store(result + end, value, mask=at_end)
         # The lane writes the target's element a second time, after its other stores
-        exponential = gl.exp2((logit - _by_lane(shift, single)) * numbers.rate)
+        exponential = gl.exp2((logit - _by_lane(shift, single)) * rate)
         offset = offset + factor * (1.0 - smoothing)
         value = _gradient(exponential, logit, scale, offset, HOW.capped, True)
         value = gl.where(counts, value, 0.0).to(y.dtype.element_ty)
-        gl.store(result + (zeros + column) * y_col_stride, value, mask=own)
+        gl.store(result + (zeros + column) * sizes.y_col_stride, value, mask=own)
     _store_results(loss, entropy, lse, zeros + number, at, numbers, of, single, HOW)

@@ -37,7 +37,7 @@ from ..peer import FLAG_GEMS, LIGER, QUACK, VECTOR_BYTES, Peer, row_of_quack
 from ..traffic import M, N, Traffic
 from .operation import CROSS_ENTROPY, CROSS_ENTROPY_BACKWARD, CROSS_ENTROPY_GRAD
 
-Pair = tuple[torch.Tensor, torch.Tensor]
+Call = Callable[..., Any]
 WIDEST_CHUNK = 16384  # of a row, that a block of QuACK's backward takes
 LIGER_TILE = 32768
 FLAG_GEMS_TILE = 1024  # about: tune_configs.yaml, cross_entropy_loss
@@ -54,9 +54,7 @@ class CeQuack(Peer):
     on_chip = N
 
     @override
-    def function(
-        self, logits: torch.Tensor, target: torch.Tensor
-    ) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
+    def function(self, *inputs: torch.Tensor) -> Call:
         from quack.cross_entropy import cross_entropy_fwd
 
         return lambda logits, target: cross_entropy_fwd(logits, target, return_lse=True)[0]
@@ -70,9 +68,7 @@ class CeGradQuack(CeQuack):
     moves = Traffic(reads=M * N + M, writes=M * N, read_bytes=8 * M, write_bytes=4 * M)
 
     @override
-    def function(  # type: ignore[override]
-        self, logits: torch.Tensor, target: torch.Tensor
-    ) -> Callable[[torch.Tensor, torch.Tensor], Pair]:
+    def function(self, *inputs: torch.Tensor) -> Call:
         from quack.cross_entropy import cross_entropy_fwd
 
         return lambda logits, target: cross_entropy_fwd(logits, target, return_dx=True)
@@ -100,9 +96,7 @@ class CeBackwardQuack(Peer):
     )
 
     @override
-    def function(
-        self, logits: torch.Tensor, target: torch.Tensor, lse: torch.Tensor, dloss: torch.Tensor
-    ) -> Callable[..., torch.Tensor]:
+    def function(self, *inputs: torch.Tensor) -> Call:
         from quack.cross_entropy import cross_entropy_bwd
 
         return lambda logits, target, lse, dloss: cross_entropy_bwd(logits, target, dloss, lse)
@@ -119,10 +113,8 @@ class CeLiger(Peer):
     on_chip = sympy.Min(N, LIGER_TILE)
 
     @override
-    def function(
-        self, logits: torch.Tensor, target: torch.Tensor
-    ) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
-        return _liger(logits, target)
+    def function(self, *inputs: torch.Tensor) -> Call:
+        return _liger(*inputs)
 
 
 @dataclass(frozen=True)
@@ -132,10 +124,8 @@ class CeGradLiger(CeLiger):
     operation = CROSS_ENTROPY_GRAD
 
     @override
-    def function(  # type: ignore[override]
-        self, logits: torch.Tensor, target: torch.Tensor
-    ) -> Callable[[torch.Tensor, torch.Tensor], Pair]:
-        call = _liger(logits, target)
+    def function(self, *inputs: torch.Tensor) -> Call:
+        call = _liger(*inputs)
         return lambda logits, target: (call(logits, target), logits)
 
 
@@ -149,9 +139,7 @@ class _Recorder:
         return self.given.update
 
 
-def _liger(
-    logits: torch.Tensor, target: torch.Tensor
-) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
+def _liger(logits: torch.Tensor, target: torch.Tensor) -> Call:
     """Launches Liger's kernel as its function does for inputs like these."""
     from liger_kernel.ops import cross_entropy as liger
 
@@ -180,9 +168,7 @@ class CeFlagGems(Peer):
     on_chip = sympy.Integer(FLAG_GEMS_TILE)
 
     @override
-    def function(
-        self, logits: torch.Tensor, target: torch.Tensor
-    ) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
+    def function(self, *inputs: torch.Tensor) -> Call:
         from flag_gems.fused.cross_entropy_loss import cross_entropy_loss
 
         return lambda logits, target: cross_entropy_loss(logits, target, reduction="none")

@@ -18,7 +18,7 @@ flash-attention's and QuACK's cross-entropy.
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
 import torch
@@ -29,6 +29,7 @@ from ..kernel import Kernel, Tensors
 from ..language import constant, jit, next_power_of_two, tl
 from ..launch import launch, load_hint, store_hint, workspace
 from ..vectors import (
+    At,
     Layout,
     ahead_of,
     end_columns,
@@ -185,9 +186,9 @@ def run(
         tiles: The requested cut.
         results: See `Results`.
     """
-    given = Results(**results)
+    given, total = Results(**results), _total(options, weight)
     outputs = given.of_target, given.entropy, given.lse, given.matrix
-    _statistics(Call(given.kind, x, options, target, weight, dloss, tiles), *outputs)
+    _statistics(Call(given.kind, x, options, target, weight, total, dloss, tiles, *outputs))
 
 
 def backward(
@@ -217,12 +218,14 @@ def backward(
         tiles: The requested cut.
     """
     if logits.numel() > 0:
-        call = Call("loss", logits, options, target, weight, dloss, tiles)
-        _each_element(call, lse, None, dlogits, mean)
+        total = _total(options, weight)
+        results = None, None, lse, dlogits
+        call = Call("loss", logits, options, target, weight, total, dloss, tiles, *results)
+        _each_element(call, mean)
 
 
 def reduce_losses(
-    loss: torch.Tensor,
+    loss: torch.Tensor | None,
     target: torch.Tensor,
     options: Options,
     weight: torch.Tensor | None,
@@ -234,16 +237,24 @@ def reduce_losses(
     """Writes the sum of all losses into ``out``, one number; always adds in the same order.
 
     With ``mean`` it divides by Σ weight[target] over the rows that are not ignored (NaN if there is
-    none) and writes the result of `scale_of_mean` into ``kept[M]``, if ``kept`` is given.
+    none) and writes the result of `scale_of_mean` into ``kept[M]``, if ``kept`` is given. Without a
+    loss the sum is 1.
     """
-    _reduce_rows(loss, target, options, weight, out, mean, kept)
+    cols = 0 if weight is None else weight.numel()
+    launch(
+        _reduce,
+        (1,),
+        (loss, target, weight, out, kept, target.numel(), cols, options.ignore_index),
+        {"MEAN": mean, "BLOCK": 4096},
+        num_warps=16,
+    )
 
 
 def scale_of_mean(
     target: torch.Tensor, options: Options, weight: torch.Tensor | None, *, scale: torch.Tensor
 ) -> None:
     """Writes 1 / Σ weight[target] over the rows that are not ignored into ``scale``, one number."""
-    _reduce_rows(None, target, options, weight, scale, True)
+    reduce_losses(None, target, options, weight, True, out=scale)
 
 
 # --- launching ---
@@ -318,38 +329,45 @@ def cut_of_copy(cols: int, vector: int, tiles: Tiles) -> Cut:
 
 
 class Call(NamedTuple):
-    """The inputs of `run`, and the kind of its results."""
+    """The inputs of `run`, the sum of all weights, and the memory for the results of a launch.
+
+    Attributes:
+        kind: See `Results`.
+        first: (M,), the loss or the log-probability.
+        second: (M,), the entropy, for its kind. Otherwise None, or (2, M) for `_each_element`: the
+            shift of each row's z, and Σ exp(z − shift).
+        lse: (M,); None leaves it unwritten.
+        y: (M, N): the gradient of the loss, or log-softmax for the kind ``"lse"``, or None.
+    """
 
     kind: str
     x: torch.Tensor
     options: Options
     target: torch.Tensor | None
     weight: torch.Tensor | None
+    total: torch.Tensor | None
     dloss: torch.Tensor | None
     tiles: Tiles
+    first: torch.Tensor | None
+    second: torch.Tensor | None
+    lse: torch.Tensor | None
+    y: torch.Tensor | None
+
+    @property
+    def further(self) -> str:
+        """How the further sum of a row's `Statistics` is combined: weighted, added, or not."""
+        if self.kind == "loss" and self.options.label_smoothing:
+            return "added"
+        return "weighted" if self.kind == "entropy" else ""
 
 
-def _statistics(
-    call: Call,
-    first: torch.Tensor | None,
-    second: torch.Tensor | None,
-    lse: torch.Tensor | None,
-    y: torch.Tensor | None,
-) -> None:
-    """Computes the logsumexp of each row and the results that follow from it.
-
-    Args:
-        call: The inputs.
-        first: (M,), the loss or the log-probability, by ``call.kind``.
-        second: (M,), the entropy, for its kind. Otherwise None, or (2, M) for `_each_element`: the
-            shift of each row's z, and Σ exp(z − shift).
-        lse: (M,); None leaves it unwritten.
-        y: (M, N): the gradient of the loss, or log-softmax for the kind ``"lse"``, or None.
-    """
-    kind, x, options, target, weight, dloss, tiles = call
+def _statistics(call: Call) -> None:
+    """Computes the logsumexp of each row and the results that follow from it."""
+    x, y = call.x, call.y
     rows, cols = x.shape
     if x.numel() == 0:  # no columns: the result of PyTorch
-        for result, value in ((lse, float("-inf")), (first, float("nan")), (second, 0.0)):
+        empty = ((call.lse, float("-inf")), (call.first, float("nan")), (call.second, 0.0))
+        for result, value in empty:
             if result is not None:
                 result.fill_(value)
         return
@@ -357,123 +375,92 @@ def _statistics(
     plan = layout(x) if y is None else layout(x, y)
     if y is not None and cols > (HELD if plan.vector > 1 else 32 * PIECES):
         sums = workspace((2, rows), dtype, x.device)
-        _statistics(call._replace(dloss=None), first, sums, lse, None)
-        _each_element(call, None, sums, y)
+        _statistics(call._replace(dloss=None, second=sums, y=None))
+        _each_element(call._replace(first=None, second=sums, lse=None))
         return
-    parts = cut(cols, plan.vector, tiles, y is not None)
-    split = 1 if y is not None else parts.split(rows, tiles.split, device_of(x))
+    parts = cut(cols, plan.vector, call.tiles, y is not None)
+    split = 1 if y is not None else parts.split(rows, call.tiles.split, device_of(x))
     partial = None
     if split > 1:
-        numbers = 2 + (kind == "entropy") + bool(options.label_smoothing)
-        partial = workspace((numbers, parts.chunks, rows), dtype, x.device)
-    arguments = (
-        *(plan.bases[0], target, weight, _total(options, weight), first, second, lse, partial),
-        *(rows, plan.cols, parts.chunks, *plan.strides[0], plan.leads[0], *_of(options)),
-    )
-    answer = (None, 0, 1, 0) if y is None else (plan.bases[1], *plan.strides[1], plan.leads[1])
-    how = _how(call, plan, parts, lse is not None, second is not None)
-    launch(
-        _rows,
-        (-(-rows // parts.rows) * split,),
-        (*arguments, *answer, *_spread(dloss)),
-        {
-            "HOW": how,
-            "ROWS": parts.rows,
-            "TILES": parts.tiles,
-            "SPLIT": split,
-            "SKIP": kind == "loss" and cols >= SKIPPED and y is None,
-            "WHOLE": y is not None or cols // plan.vector <= parts.lanes * parts.pieces,
-        },
-        num_warps=parts.warps,
-        **UNFUSED,
-    )
+        partial = workspace((2 + bool(call.further), parts.chunks, rows), dtype, x.device)
+    reading = {
+        "split": split,
+        "skip": call.kind == "loss" and cols >= SKIPPED and y is None,
+        "whole": y is not None or cols // plan.vector <= parts.lanes * parts.pieces,
+    }
+    _launch("rows", call, plan, parts, -(-rows // parts.rows) * split, partial, **reading)
     if split > 1:
-        rest = {"HOW": how, "ROWS": 32}
-        launch(_join, (-(-rows // 32),), arguments, rest, num_warps=1, **UNFUSED)
+        of_a_warp = replace(parts, rows=32, warps=1)
+        _launch("join", call, plan, of_a_warp, -(-rows // 32), partial, **reading)
 
 
-def _each_element(
-    call: Call,
-    lse: torch.Tensor | None,
-    sums: torch.Tensor | None,
-    y: torch.Tensor,
-    mean: bool = False,
-) -> None:
-    """Writes ``y`` of `_statistics` element by element, from ``sums``, or a loss's from ``lse``."""
-    _, x, options, target, weight, dloss, tiles = call
-    rows, cols = x.shape
+def _each_element(call: Call, mean: bool = False) -> None:
+    """Writes ``y`` of a call element by element, from ``second``, or a loss's from ``lse``."""
+    x, y = call.x, call.y
+    assert y is not None
     plan = layout(x, y)
-    parts = cut_of_copy(cols, plan.vector, tiles)
-    launch(
-        _elements,
-        (-(-rows // parts.rows) * parts.chunks,),
-        (
-            *(plan.bases[0], target, weight, _total(options, weight), lse, sums, *_spread(dloss)),
-            *(rows, plan.cols, parts.chunks, *plan.strides[0], plan.leads[0], *_of(options)),
-            *(plan.bases[1], *plan.strides[1], plan.leads[1]),
-        ),
-        {"HOW": _how(call, plan, parts), "ROWS": parts.rows, "MEAN": mean},
-        num_warps=parts.warps,
-        **UNFUSED,
-    )
-
-
-def _reduce_rows(
-    loss: torch.Tensor | None,
-    target: torch.Tensor,
-    options: Options,
-    weight: torch.Tensor | None,
-    out: torch.Tensor,
-    mean: bool,
-    kept: torch.Tensor | None = None,
-) -> None:
-    cols = 0 if weight is None else weight.numel()
-    launch(
-        _reduce,
-        (1,),
-        (loss, target, weight, out, kept, target.numel(), cols, options.ignore_index),
-        {"SUMMED": loss is not None, "WEIGHTED": weight is not None, "MEAN": mean, "BLOCK": 4096},
-        num_warps=16,
-    )
+    parts = cut_of_copy(x.shape[1], plan.vector, call.tiles)
+    programs = -(-x.shape[0] // parts.rows) * parts.chunks
+    _launch("elements", call, plan, parts, programs, mean=mean)
 
 
 class How(NamedTuple):
-    """The compile-time flags of a kernel; see `_statistics` and `kernels.vectors.Layout`."""
+    """The compile-time flags of a kernel; see `Call`, `Cut` and `kernels.vectors.Layout`."""
 
+    step: str  # "rows", "join" of rows that programs shared, or "elements"
     kind: str
+    further: str
+    statistics: Any  # a dtype
     vector: int
     ends: bool
+    rows: int
     lanes: int
     pieces: int
-    keeps: bool  # the logsumexp
-    more: bool  # writes `second`
-    ones: bool  # for dloss
+    tiles: int
     weighted: bool
-    smooth: bool
     capped: bool
     scaled: bool
     squared: bool
     loads: str
     stores: str
-    statistics: Any
+    split: int = 1
+    skip: bool = False  # whether rows that do not count are not read
+    whole: bool = True  # whether a tile holds a whole row
+    mean: bool = False  # whether lse[M] multiplies the gradient
 
 
-def _how(call: Call, plan: Layout, parts: Cut, keeps: bool = True, more: bool = False) -> How:
-    options, weight, x = call.options, call.weight, call.x
-    return How(
-        *(call.kind, plan.vector, plan.ends, parts.lanes, parts.pieces, keeps, more),
-        *(call.dloss is None, weight is not None, options.label_smoothing != 0),
-        *(options.softcap != 0, options.temperature != 1, options.z_loss != 0),
-        *(load_hint(x), store_hint(x)),
+def _launch(
+    step: str,
+    call: Call,
+    plan: Layout,
+    parts: Cut,
+    programs: int,
+    partial: torch.Tensor | None = None,
+    **flags: Any,
+) -> None:
+    x, options, dloss = call.x, call.options, call.dloss
+    y, y_at = (None, At(0, 1, 0)) if call.y is None else (plan.bases[1], plan.places[1])
+    dloss_stride = 0 if dloss is None or dloss.numel() == 1 else dloss.stride(0)
+    how = How(
+        *(step, call.kind, call.further),
         tl.float64 if x.dtype == torch.float64 else tl.float32,
+        *(plan.vector, plan.ends, parts.rows, parts.lanes, parts.pieces, parts.tiles),
+        *(call.weight is not None, options.softcap != 0),
+        *(options.temperature != 1, options.z_loss != 0, load_hint(x), store_hint(x)),
+        **flags,
     )
-
-
-def _of(options: Options) -> tuple[int, float, float, float, float]:
-    """The numeric options."""
-    return (
-        *(options.ignore_index, 1 / options.temperature, options.softcap),
-        *(options.label_smoothing, options.z_loss),
+    launch(
+        _streaming_rows,
+        (programs,),
+        (
+            *(plan.bases[0], call.target, call.weight, call.total, call.first, call.second),
+            *(call.lse, partial, y, dloss, plan.places[0], y_at),
+            Sizes(len(x), plan.cols, parts.chunks, options.ignore_index, dloss_stride),
+            *(1 / options.temperature, options.softcap, options.label_smoothing, options.z_loss),
+        ),
+        {"HOW": how},
+        num_warps=parts.warps,
+        **UNFUSED,
     )
 
 
@@ -484,19 +471,89 @@ def _total(options: Options, weight: torch.Tensor | None) -> torch.Tensor | None
     return weight.sum(dtype=torch.float64)
 
 
-def _spread(dloss: torch.Tensor | None) -> tuple[torch.Tensor | None, int]:
-    """The gradients of the losses, and their stride from row to row."""
-    return dloss, 0 if dloss is None or dloss.numel() == 1 else dloss.stride(0)
-
-
 # --- device code ---
 #
 # Shapes: [rows] for a value per row, [lanes, rows] per lane, [lanes, rows, elements of a vector]
 # per element of a piece of a tile. With this order Triton gives each warp its own rows where a
-# program has several. The statistics of a part of a row are four: the maximum m of z, the sum s of
-# exp(z − m), the sum e of exp(z − m)·(z − m) for the entropy, and the sum t of w·z for label
-# smoothing. Exponentials take z − _shift(m), so that an infinite m does no harm.
-# `numbers` are the inverse of the temperature, softcap, label_smoothing and z_loss.
+# program has several. Exponentials take z − _shift(m), so that an infinite m does no harm.
+
+
+class Sizes(NamedTuple):
+    """The whole numbers of a launch; ``cols`` is in vectors, or in elements of unaligned rows."""
+
+    rows: Any
+    cols: Any
+    chunks: Any
+    ignored: Any
+    dloss_stride: Any
+
+
+class Given(NamedTuple):
+    """The arguments of a launch: see `Call`; the options of the loss are in ``HOW.statistics``."""
+
+    x: Any
+    target: Any
+    weight: Any
+    total: Any
+    first: Any
+    second: Any
+    lse: Any
+    partial: Any
+    y: Any
+    dloss: Any
+    x_at: Any
+    y_at: Any
+    sizes: Any
+    inverse: Any
+    softcap: Any
+    smoothing: Any
+    z_loss: Any
+
+
+class Rows(NamedTuple):
+    """Rows of a program: their numbers, whether they exist, their elements, those ``ahead``."""
+
+    number: Any
+    exists: Any
+    length: Any
+    ahead: Any
+
+
+class Target(NamedTuple):
+    """Of rows: whether they count, the target's column, its weight, and its z.
+
+    The column of a target out of range is −1, its weight and z NaN.
+    """
+
+    counts: Any
+    column: Any
+    weight: Any
+    z: Any
+
+
+class Statistics(NamedTuple):
+    """Of a part of a row: the maximum m of z, the sum s of exp(z − m), and a ``further`` sum.
+
+    That is the sum of exp(z − m)·(z − m) for the entropy, or of w·z for label smoothing.
+    """
+
+    m: Any
+    s: Any
+    further: Any
+
+
+class Factors(NamedTuple):
+    """Of rows: whether they count, the target's column, the shift of z, and a, b, c.
+
+    The gradient is a·exp(z − shift) − b·onehot − c·w; log-softmax is z − shift − a.
+    """
+
+    counts: Any
+    column: Any
+    shift: Any
+    a: Any
+    b: Any
+    c: Any
 
 
 @jit
@@ -528,42 +585,39 @@ def _tanh(u: tl.tensor) -> tl.tensor:
 
 
 @jit
-def _transform(values: tl.tensor, numbers: tl.tuple, HOW: tl.constexpr) -> tl.tensor:
+def _transform(given: Given, values: tl.tensor, HOW: tl.constexpr) -> tl.tensor:
     """z of logits."""
     STATISTICS: tl.constexpr = HOW.statistics
     z = values.to(STATISTICS)
     if HOW.capped:
-        z = numbers[1] * _tanh(z / numbers[1])
+        z = given.softcap * _tanh(z / given.softcap)
     if HOW.scaled:
-        z *= numbers[0]
+        z *= given.inverse
     return z
 
 
 @jit
 def _load_tile(
+    given: Given,
     source: tl.tensor,
     tile: tl.tensor,
     vectors: tl.tensor,
-    stride: tl.tensor,
-    numbers: tl.tuple,
     HOW: tl.constexpr,
-    MASKED: tl.constexpr,
-    HINT: tl.constexpr,
+    MASKED: tl.constexpr = True,
 ) -> tl.tuple:
     """z of a tile, piece by piece; −inf beyond a row's ``vectors``."""
     PIECES: tl.constexpr = HOW.pieces
-    LANES: tl.constexpr = HOW.lanes
-    VECTOR: tl.constexpr = HOW.vector
+    LOADS: tl.constexpr = HOW.loads
     pieces: tl.tuple = ()
     for piece in tl.static_range(PIECES):
-        vector = vectors_of(tile * PIECES + piece, LANES)
-        places = source + offsets_of(vector, stride, VECTOR)
+        vector = vectors_of(tile * PIECES + piece, HOW.lanes)
+        places = source + offsets_of(vector, given.x_at.col_stride, HOW.vector)
         if MASKED:
             inside = vector < vectors
-            value = tl.load(places, mask=inside, other=float("-inf"), eviction_policy=HINT)
+            value = tl.load(places, mask=inside, other=float("-inf"), eviction_policy=LOADS)
         else:
-            value = tl.load(places, eviction_policy=HINT)
-        z = _transform(value, numbers, HOW)
+            value = tl.load(places, eviction_policy=LOADS)
+        z = _transform(given, value, HOW)
         if MASKED and HOW.capped:
             z = tl.where(inside, z, float("-inf"))
         pieces = pieces + (z,)  # noqa: RUF005, Triton unpacks no tuple
@@ -572,27 +626,26 @@ def _load_tile(
 
 @jit
 def _absorb(
-    lanes: tl.tuple,
+    given: Given,
+    rows: Rows,
+    lanes: Statistics,
     pieces: tl.tuple,
     tile: tl.tensor,
     vectors: tl.tensor,
-    weight: tl.tensor,
     HOW: tl.constexpr,
-) -> tl.tuple:
-    """Updates the statistics of lanes by one tile; ``weight`` points to the row's first vector."""
+) -> Statistics:
+    """Updates the statistics of lanes by one tile."""
     PIECES: tl.constexpr = HOW.pieces
-    LANES: tl.constexpr = HOW.lanes
-    VECTOR: tl.constexpr = HOW.vector
-    m, s, e, t = lanes
     highest = pieces[0]
     for piece in tl.static_range(1, PIECES):
         highest = tl.maximum(highest, pieces[piece])
     # Triton's maximum passes over NaN; it comes back through the sum
-    raised = tl.maximum(m, tl.max(highest, 2))
+    raised = tl.maximum(lanes.m, tl.max(highest, 2))
     shift = _shift(raised)
-    scale = _exp(m - shift)
+    change = lanes.m - shift
+    scale = _exp(change)
     sums = tl.zeros_like(highest)
-    products, plain = sums, sums
+    further = sums
     # Of log-probability and entropy an element takes a fourth less by powers of two, each rounded
     # once. Their shift is not quite m's shift: `off` is the difference.
     FUSED: tl.constexpr = HOW.kind == "entropy" and HOW.statistics == tl.float32
@@ -601,621 +654,484 @@ def _absorb(
         if FUSED:
             power = tl.fma(pieces[piece], LOG2E, -of_two[:, :, None])
             exponential = tl.exp2(power)
-            products = tl.fma(exponential, tl.maximum(power, -1e30), products)
+            further = tl.fma(exponential, tl.maximum(power, -1e30), further)
         else:
             difference = pieces[piece] - shift[:, :, None]
             exponential = _exp(difference)
             if HOW.kind == "entropy":
-                products += _product(exponential, difference)
+                further += _product(exponential, difference)
         sums += exponential
-        if HOW.smooth:
-            vector = vectors_of(tile * PIECES + piece, LANES)
+        if HOW.further == "added":
+            vector = vectors_of(tile * PIECES + piece, HOW.lanes)
             z = tl.where(vector < vectors, pieces[piece], 0.0)
             if HOW.weighted:
-                places = weight + offsets_of(vector, 1, VECTOR)
+                first = given.weight + rows.ahead[None, :, None]
+                places = first + offsets_of(vector, 1, HOW.vector)
                 z *= tl.load(places, mask=vector < vectors, other=0.0)
-            plain += z
-    total, product = tl.sum(sums, 2), tl.sum(products, 2)
+            further += z
+    total = tl.sum(sums, 2)
+    more = lanes.further
+    if HOW.further != "":
+        more = tl.sum(further, 2)
     if FUSED:
         off = tl.fma(shift, LOG2E, -of_two)
         back = tl.exp2(-off)
-        product = (product - off * total) * (back / LOG2E)
+        more = (more - off * total) * (back / LOG2E)
         total *= back
-    if HOW.kind == "entropy":
-        e = (e + _product(s, m - shift)) * scale + product
-    if HOW.smooth:
-        t += tl.sum(plain, 2)
-    return raised, s * scale + total, e, t
+    if HOW.further != "":
+        more = _rescaled(lanes, change, scale, HOW) + more
+    return Statistics(raised, lanes.s * scale + total, more)
 
 
 @jit
-def _meet(lanes: tl.tuple, HOW: tl.constexpr) -> tl.tuple:
-    """Combines the statistics of lanes into the statistics of rows."""
-    m, s, e, t = lanes
-    most = tl.max(m, 0)
-    change = m - _shift(most)[None, :]
-    scale = _exp(change)
-    total = tl.sum(s * scale, 0)
-    products, plain = tl.zeros_like(total), tl.zeros_like(total)
-    if HOW.kind == "entropy":
-        products = tl.sum((e + _product(s, change)) * scale, 0)
-    if HOW.smooth:
-        plain = tl.sum(t, 0)
-    return most, total, products, plain
-
-
-@jit
-def _fold(one: tl.tuple, two: tl.tuple, HOW: tl.constexpr) -> tl.tuple:
-    """Combines the statistics of two parts of each row."""
-    m, s, e, t = one
-    m2, s2, e2, t2 = two
-    most = tl.maximum(m, m2)
-    shift = _shift(most)
-    scale, scale2 = _exp(m - shift), _exp(m2 - shift)
-    if HOW.kind == "entropy":
-        e = (e + _product(s, m - shift)) * scale + (e2 + _product(s2, m2 - shift)) * scale2
-    return most, s * scale + s2 * scale2, e, t + t2
-
-
-@jit
-def _nothing(shape: tl.constexpr, HOW: tl.constexpr) -> tl.tuple:
-    """The statistics of no elements."""
-    STATISTICS: tl.constexpr = HOW.statistics
-    zeros = tl.zeros(shape, STATISTICS)
-    return zeros + float("-inf"), zeros, zeros, zeros
-
-
-@jit
-def _load_ends(
-    begin: tl.tensor, columns: tl.tensor, numbers: tl.tuple, HOW: tl.constexpr
+def _rescaled(
+    part: Statistics, change: tl.tensor, scale: tl.tensor, HOW: tl.constexpr
 ) -> tl.tensor:
-    """z of the ends of rows that begin at ``begin``; −inf where there is no element."""
+    """The further sum of a part whose shift changes by ``change``, the logarithm of ``scale``."""
+    further = part.further
+    if HOW.further == "weighted":
+        further = (further + _product(part.s, change)) * scale
+    return further
+
+
+@jit
+def _meet(lanes: Statistics, HOW: tl.constexpr) -> Statistics:
+    """Combines the statistics of lanes into the statistics of rows."""
+    most = tl.max(lanes.m, 0)
+    change = lanes.m - _shift(most)[None, :]
+    scale = _exp(change)
+    total = tl.sum(lanes.s * scale, 0)
+    further = tl.zeros_like(total)
+    if HOW.further != "":
+        further = tl.sum(_rescaled(lanes, change, scale, HOW), 0)
+    return Statistics(most, total, further)
+
+
+@jit
+def _fold(one: Statistics, two: Statistics, HOW: tl.constexpr) -> Statistics:
+    """Combines the statistics of two parts of each row."""
+    most = tl.maximum(one.m, two.m)
+    shift = _shift(most)
+    change, change2 = one.m - shift, two.m - shift
+    scale, scale2 = _exp(change), _exp(change2)
+    further = one.further
+    if HOW.further != "":
+        further = _rescaled(one, change, scale, HOW) + _rescaled(two, change2, scale2, HOW)
+    return Statistics(most, one.s * scale + two.s * scale2, further)
+
+
+@jit
+def _nothing(HOW: tl.constexpr, BY_LANE: tl.constexpr = False) -> Statistics:
+    """The statistics of no elements, of each row or of each lane."""
+    STATISTICS: tl.constexpr = HOW.statistics
+    ROWS: tl.constexpr = HOW.rows
+    LANES: tl.constexpr = HOW.lanes
+    zeros = tl.zeros((LANES, ROWS) if BY_LANE else (ROWS,), STATISTICS)
+    return Statistics(zeros + float("-inf"), zeros, zeros)
+
+
+@jit
+def _rows_of(given: Given, block: tl.tensor, HOW: tl.constexpr) -> Rows:
+    """The rows of a ``block`` of as many as a program has."""
+    row = block.to(tl.int64) * HOW.rows + tl.arange(0, HOW.rows)
+    length = given.sizes.cols * (1 if HOW.ends else HOW.vector)
+    return Rows(row, row < given.sizes.rows, length, ahead_of(given.x_at, row, HOW))
+
+
+@jit
+def _load_ends(given: Given, rows: Rows, counts: tl.tensor, HOW: tl.constexpr) -> tl.tuple:
+    """The columns of the ends of rows, −1 for none, and their z, −inf for none."""
+    columns = end_columns(rows.length, rows.ahead, HOW.vector)
+    columns = tl.where(counts[None, :], columns, -1)
+    begin = first_element(given.x, given.x_at, rows.number, HOW)
     value = tl.load(begin[None, :] + columns, mask=columns >= 0, other=float("-inf"))
-    return tl.where(columns >= 0, _transform(value, numbers, HOW), float("-inf"))
+    return columns, tl.where(columns >= 0, _transform(given, value, HOW), float("-inf"))
 
 
 @jit
 def _fold_ends(
-    row: tl.tuple, z: tl.tensor, columns: tl.tensor, weight: tl.tensor, HOW: tl.constexpr
+    given: Given, row: Statistics, z: tl.tensor, columns: tl.tensor, HOW: tl.constexpr
 ) -> tl.tuple:
     """Adds the ends of rows, one element per lane, to the statistics of rows."""
-    plain = tl.where(columns >= 0, z, 0.0)
-    if HOW.smooth and HOW.weighted:
-        plain *= tl.load(weight + columns, mask=columns >= 0, other=0.0)
-    return _fold(row, _meet((z, _exp(z - _shift(z)), tl.zeros_like(z), plain), HOW), HOW)
+    further = tl.zeros_like(z)
+    if HOW.further == "added":
+        further = tl.where(columns >= 0, z, 0.0)
+        if HOW.weighted:
+            further *= tl.load(given.weight + columns, mask=columns >= 0, other=0.0)
+    return _fold(row, _meet(Statistics(z, _exp(z - _shift(z)), further), HOW), HOW)
 
 
 @jit
-def _targets(
-    begin: tl.tensor,
-    col_stride: tl.tensor,
-    target: tl.tensor,
-    weight: tl.tensor,
-    row: tl.tensor,
-    exists: tl.tensor,
-    length: tl.tensor,
-    ignored: tl.tensor,
-    numbers: tl.tuple,
-    HOW: tl.constexpr,
-) -> tl.tuple:
-    """For each row: whether it is not ignored, its target, the target's weight, and its z.
-
-    A target out of range is −1, its weight and z NaN.
-    """
+def _targets(given: Given, rows: Rows, HOW: tl.constexpr, LOGIT: tl.constexpr = True) -> Target:
+    """The targets of rows; without ``LOGIT`` no z is loaded."""
     STATISTICS: tl.constexpr = HOW.statistics
-    chosen = tl.load(target + row, mask=exists, other=-1)
-    wanted = exists
+    chosen = tl.load(given.target + rows.number, mask=rows.exists, other=-1)
+    counts = rows.exists
     if HOW.kind == "loss":
-        wanted = exists & (chosen != ignored)
-    valid = wanted & (chosen >= 0) & (chosen < length)
+        counts = rows.exists & (chosen != given.sizes.ignored)
+    valid = counts & (chosen >= 0) & (chosen < rows.length)
     w = tl.where(valid, 1.0, float("nan")).to(STATISTICS)
     if HOW.weighted:
-        w = tl.load(weight + chosen, mask=valid, other=float("nan")).to(STATISTICS)
+        w = tl.load(given.weight + chosen, mask=valid, other=float("nan")).to(STATISTICS)
     z = w
-    if begin is not None:
-        value = tl.load(begin + chosen * col_stride, mask=valid, other=float("nan"))
-        z = _transform(value, numbers, HOW)
-    return wanted, tl.where(valid, chosen, -1), w, z
+    if LOGIT:
+        begin = first_element(given.x, given.x_at, rows.number, HOW)
+        place = begin + chosen * given.x_at.col_stride
+        z = _transform(given, tl.load(place, mask=valid, other=float("nan")), HOW)
+    return Target(counts, tl.where(valid, chosen, -1), w, z)
 
 
 @jit
-def _finish(
-    statistics: tl.tuple,
-    targets: tl.tuple,
+def _sum_of_weights(given: Given, rows: Rows, HOW: tl.constexpr) -> tl.tensor:
+    STATISTICS: tl.constexpr = HOW.statistics
+    total = tl.cast(rows.length, STATISTICS)
+    if HOW.weighted and HOW.further == "added":
+        total = tl.load(given.total).to(STATISTICS)
+    return total
+
+
+@jit
+def _store_results(
+    given: Given,
+    rows: Rows,
+    statistics: Statistics,
+    target: Target,
     total: tl.tensor,
-    length: tl.tensor,
-    numbers: tl.tuple,
     HOW: tl.constexpr,
-) -> tl.tuple:
-    """The requested results and the logsumexp of each row; ``total`` is the sum of all weights."""
-    m, s, e, t = statistics
-    wanted, _, w, z = targets
-    shift, logarithm = _shift(m), tl.log(s)
+) -> None:
+    """Writes the results of one number per row; ``total`` is the sum of all weights."""
+    logarithm, row, exists = tl.log(statistics.s), rows.number, rows.exists
+    shift = _shift(statistics.m)
     lse = shift + logarithm
-    first, second = lse, lse
     if HOW.kind == "entropy":
-        first, second = (z - shift) - logarithm, logarithm - e / s
+        tl.store(given.first + row, (target.z - shift) - logarithm, mask=exists)
+        tl.store(given.second + row, logarithm - statistics.further / statistics.s, mask=exists)
     if HOW.kind == "loss":
         lse = tl.where(lse == float("inf"), float("nan"), lse)  # inf − inf, as in PyTorch
         # not lse − z, in which a large shift would swallow the logarithm
-        first = w * (tl.where(lse == lse, shift - z, lse) + logarithm)
-        if HOW.smooth:
-            first = (1 - numbers[2]) * first + numbers[2] / length * (total * lse - t)
+        loss = target.weight * (tl.where(lse == lse, shift - target.z, lse) + logarithm)
+        if HOW.further == "added":
+            share = given.smoothing / rows.length
+            loss = (1 - given.smoothing) * loss + share * (total * lse - statistics.further)
         if HOW.squared:
-            first += numbers[3] * (lse * lse)
-        first, lse = tl.where(wanted, first, 0.0), tl.where(wanted, lse, 0.0)
-    return first, second, lse
+            loss += given.z_loss * (lse * lse)
+        lse = tl.where(target.counts, lse, 0.0)
+        tl.store(given.first + row, tl.where(target.counts, loss, 0.0), mask=exists)
+    if HOW.kind != "entropy" and given.second is not None:
+        shift, summed = _shift_and_sum(statistics)
+        tl.store(given.second + row, shift, mask=exists)
+        tl.store(given.second + given.sizes.rows + row, summed, mask=exists)
+    if given.lse is not None:
+        tl.store(given.lse + row, lse, mask=exists)
 
 
 @jit
-def _shift_and_sum(statistics: tl.tuple) -> tl.tuple:
+def _shift_and_sum(statistics: Statistics) -> tl.tuple:
     """The shift of z in a row's exponentials, and the sum of these.
 
     A row with +inf gives NaN, inf − inf, as in PyTorch.
     """
-    m, s, _, _ = statistics
-    return _shift(m), tl.where(m == float("inf"), float("nan"), s)
-
-
-@jit
-def _store_statistics(
-    outputs: tl.tuple,
-    answers: tl.tuple,
-    statistics: tl.tuple,
-    row: tl.tensor,
-    rows: tl.tensor,
-    exists: tl.tensor,
-    HOW: tl.constexpr,
-) -> None:
-    if HOW.kind != "lse":
-        tl.store(outputs[0] + row, answers[0], mask=exists)
-    if HOW.kind == "entropy":
-        tl.store(outputs[1] + row, answers[1], mask=exists)
-    elif HOW.more:
-        shift, summed = _shift_and_sum(statistics)
-        tl.store(outputs[1] + row, shift, mask=exists)
-        tl.store(outputs[1] + rows + row, summed, mask=exists)
-    if HOW.keeps:
-        tl.store(outputs[2] + row, answers[2], mask=exists)
+    m = statistics.m
+    return _shift(m), tl.where(m == float("inf"), float("nan"), statistics.s)
 
 
 @jit
 def _factors(
+    given: Given,
+    rows: Rows,
+    target: Target,
     shift: tl.tensor,
-    over: tl.tensor,
-    lse: tl.tensor,
-    targets: tl.tuple,
-    dloss: tl.tensor,
-    mean: tl.tensor,
-    exists: tl.tensor,
+    summed: tl.tensor,
     total: tl.tensor,
-    length: tl.tensor,
-    numbers: tl.tuple,
     HOW: tl.constexpr,
-) -> tl.tuple:
-    """The inputs of a row's gradient: whether it is not ignored, target, ``shift``, a, b and c.
+) -> Factors:
+    """The factors of rows from the ``shift`` of z and the sum of exponentials.
 
-    The gradient is a·exp(z − shift) − b·onehot − c·w, with p = ``over``·exp(z − shift). Computed
-    from the row's maximum and 1 / Σ exp(z − m), p has half the error of a p computed from a rounded
-    lse. ``dloss`` points to the gradients of the rows' losses; ``mean``, if given, to a common
-    factor.
+    Computed from the row's maximum and 1 / Σ exp(z − m), p has half the error of a p computed from
+    a rounded lse. Where ``summed`` is None, the shift is the lse.
     """
     STATISTICS: tl.constexpr = HOW.statistics
-    wanted, chosen, w, _ = targets
+    lse = shift
+    if summed is not None:
+        logarithm = tl.log(summed)
+        lse = shift + logarithm
+    if HOW.kind == "lse":
+        return Factors(rows.exists, rows.number, shift, logarithm, logarithm, logarithm)
+    w = target.weight
     a, b, c = w, w, w
-    if HOW.smooth:
-        b = (1 - numbers[2]) * w
-        c = numbers[2] / length + tl.zeros_like(w)
+    if HOW.further == "added":
+        b = (1 - given.smoothing) * w
+        c = given.smoothing / rows.length + tl.zeros_like(w)
         a = b + c * total
     if HOW.squared:
-        a += 2 * numbers[3] * lse
+        a += 2 * given.z_loss * lse
     scale = tl.full((), 1.0, STATISTICS)
-    if not HOW.ones:
-        scale *= tl.load(dloss, mask=exists, other=0.0).to(STATISTICS)
-    if mean is not None:
-        scale *= tl.load(mean)
+    if given.dloss is not None:
+        dloss = given.dloss + rows.number * given.sizes.dloss_stride
+        scale *= tl.load(dloss, mask=rows.exists, other=0.0).to(STATISTICS)
+    if HOW.mean:
+        scale *= tl.load(given.lse + given.sizes.rows)
     if HOW.scaled:
-        scale *= numbers[0]
-    return wanted, chosen, shift, a * scale * over, b * scale, c * scale
+        scale *= given.inverse
+    a *= scale
+    if summed is not None:
+        a *= 1 / summed
+    return Factors(target.counts, target.column, shift, a, b * scale, c * scale)
 
 
 @jit
 def _gradient(
+    given: Given,
+    factors: Factors,
     z: tl.tensor,
     columns: tl.tensor,
     inside: tl.tensor,
-    row: tl.tuple,
-    weight: tl.tensor,
-    numbers: tl.tuple,
     HOW: tl.constexpr,
-    COMMON: tl.constexpr,
+    COMMON: tl.constexpr = False,
 ) -> tl.tensor:
-    """The gradient of logits, or log-softmax, from their z; ``row`` is the result of `_factors`.
+    """The gradient of logits, or log-softmax, from their z.
 
     ``COMMON`` promises that no row is ignored and that no element is its row's target.
     """
-    wanted, chosen, shift, a, b, c = row
+    counts, chosen, shift, a, b, c = factors
     gradient = (z - shift) - a if HOW.kind == "lse" else a * _exp(z - shift)
-    if HOW.smooth:
+    if HOW.further == "added":
         if HOW.weighted:
-            c = c * tl.load(weight + columns, mask=inside, other=0.0)
+            c = c * tl.load(given.weight + columns, mask=inside, other=0.0)
         gradient -= c
     if HOW.kind == "loss" and not COMMON:
         gradient -= tl.where(columns == chosen, b, 0.0)
     if HOW.capped:  # the derivative of cap is 1 − tanh²
-        u = z / numbers[1]
+        u = z / given.softcap
         if HOW.scaled:
-            u = u / numbers[0]
+            u = u / given.inverse
         gradient *= 1 - u * u
-    return gradient if COMMON else tl.where(wanted, gradient, 0.0)
+    return gradient if COMMON else tl.where(counts, gradient, 0.0)
 
 
 @jit
 def _emit_tile(
+    given: Given,
+    rows: Rows,
     aim: tl.tensor,
+    factors: Factors,
     pieces: tl.tuple,
     tile: tl.tensor,
     vectors: tl.tensor,
-    stride: tl.tensor,
-    ahead: tl.tensor,
-    row: tl.tuple,
-    weight: tl.tensor,
-    numbers: tl.tuple,
     HOW: tl.constexpr,
-    COMMON: tl.constexpr,
+    COMMON: tl.constexpr = False,
 ) -> None:
     """Writes the gradient, or log-softmax, of a tile, from its z, behind ``aim``."""
     PIECES: tl.constexpr = HOW.pieces
-    LANES: tl.constexpr = HOW.lanes
-    VECTOR: tl.constexpr = HOW.vector
     STORES: tl.constexpr = HOW.stores
     wide: tl.tuple = ()
-    for i in tl.static_range(len(row)):
-        wide = wide + (row[i][None, :, None],)  # noqa: RUF005, Triton unpacks no tuple
+    for i in tl.static_range(len(factors)):
+        wide = wide + (factors[i][None, :, None],)  # noqa: RUF005, Triton unpacks no tuple
     for piece in tl.static_range(PIECES):
-        vector = vectors_of(tile * PIECES + piece, LANES)
+        vector = vectors_of(tile * PIECES + piece, HOW.lanes)
         inside = vector < vectors
-        columns = ahead[None, :, None] + offsets_of(vector, 1, VECTOR)
-        answer = _gradient(pieces[piece], columns, inside, wide, weight, numbers, HOW, COMMON)
-        places = aim + offsets_of(vector, stride, VECTOR)
+        columns = rows.ahead[None, :, None] + offsets_of(vector, 1, HOW.vector)
+        answer = _gradient(given, wide, pieces[piece], columns, inside, HOW, COMMON)
+        places = aim + offsets_of(vector, given.y_at.col_stride, HOW.vector)
         answer = answer.to(aim.dtype.element_ty)
         tl.store(places, answer, mask=inside, eviction_policy=STORES)
 
 
 @jit
 def _emit_ends(
-    begin: tl.tensor,
-    z: tl.tensor,
-    columns: tl.tensor,
-    row: tl.tuple,
-    weight: tl.tensor,
-    numbers: tl.tuple,
-    HOW: tl.constexpr,
+    given: Given, rows: Rows, factors: Factors, z: tl.tensor, columns: tl.tensor, HOW: tl.constexpr
 ) -> None:
-    """Writes the gradient, or log-softmax, of the ends of rows that begin at ``begin``."""
+    """Writes the gradient, or log-softmax, of the ends of rows."""
     wide: tl.tuple = ()
-    for i in tl.static_range(len(row)):
-        wide = wide + (row[i][None, :],)  # noqa: RUF005, Triton unpacks no tuple
-    answer = _gradient(z, columns, columns >= 0, wide, weight, numbers, HOW, False)
+    for i in tl.static_range(len(factors)):
+        wide = wide + (factors[i][None, :],)  # noqa: RUF005, Triton unpacks no tuple
+    begin = first_element(given.y, given.y_at, rows.number, HOW)
+    answer = _gradient(given, wide, z, columns, columns >= 0, HOW)
     tl.store(begin[None, :] + columns, answer.to(begin.dtype.element_ty), mask=columns >= 0)
 
 
 @jit
-def _numbers(
-    inverse: tl.tensor,
-    softcap: tl.tensor,
-    smoothing: tl.tensor,
-    z_loss: tl.tensor,
+def _streaming_rows(
+    x: tl.tensor,
+    target: tl.tensor,
+    weight: tl.tensor,
+    total: tl.tensor,
+    first: tl.tensor,
+    second: tl.tensor,
+    lse: tl.tensor,
+    partial: tl.tensor,
+    y: tl.tensor,
+    dloss: tl.tensor,
+    x_at: At,
+    y_at: At,
+    sizes: Sizes,
+    inverse: tl.float64,  # a plain float would be float32
+    softcap: tl.float64,
+    smoothing: tl.float64,
+    z_loss: tl.float64,
     HOW: tl.constexpr,
-) -> tl.tuple:
+) -> None:
     STATISTICS: tl.constexpr = HOW.statistics
-    return (
+    given = Given(
+        *(x, target, weight, total, first, second, lse, partial, y, dloss, x_at, y_at, sizes),
         tl.full((), inverse, tl.float64).to(STATISTICS),
         tl.full((), softcap, tl.float64).to(STATISTICS),
         tl.full((), smoothing, tl.float64).to(STATISTICS),
         tl.full((), z_loss, tl.float64).to(STATISTICS),
     )
+    if HOW.step == "elements":
+        _elements(given, HOW)
+    elif HOW.step == "join":
+        _join(given, HOW)
+    else:
+        _rows(given, HOW)
 
 
 @jit
-def _rows(
-    x: tl.tensor,
-    target: tl.tensor,
-    weight: tl.tensor,
-    weight_total: tl.tensor,
-    first: tl.tensor,
-    second: tl.tensor,
-    lse: tl.tensor,
-    partial: tl.tensor,
-    rows: tl.tensor,
-    cols: tl.tensor,
-    chunks: tl.tensor,
-    row_stride: tl.tensor,
-    col_stride: tl.tensor,
-    lead: tl.tensor,
-    ignored: tl.tensor,
-    inverse: tl.float64,  # a plain float would be float32
-    softcap: tl.float64,
-    smoothing: tl.float64,
-    z_loss: tl.float64,
-    y: tl.tensor,
-    y_row_stride: tl.tensor,
-    y_col_stride: tl.tensor,
-    y_lead: tl.tensor,
-    dloss: tl.tensor,
-    dloss_stride: tl.tensor,
-    HOW: tl.constexpr,
-    ROWS: tl.constexpr,
-    TILES: tl.constexpr,
-    SPLIT: tl.constexpr,
-    SKIP: tl.constexpr,
-    WHOLE: tl.constexpr,
-) -> None:
-    PIECES: tl.constexpr = HOW.pieces
-    LANES: tl.constexpr = HOW.lanes
-    VECTOR: tl.constexpr = HOW.vector
-    ENDS: tl.constexpr = HOW.ends
-    LOADS: tl.constexpr = HOW.loads
-    STATISTICS: tl.constexpr = HOW.statistics
-    A_TILE: tl.constexpr = LANES * PIECES
-    numbers = _numbers(inverse, softcap, smoothing, z_loss, HOW)
-    program = tl.program_id(0)
-    row = (program // SPLIT).to(tl.int64) * ROWS + tl.arange(0, ROWS)
-    exists = row < rows
-    length = cols * (1 if ENDS else VECTOR)
-    begin = first_element(x, row, row_stride, lead, VECTOR, ENDS)
-    ahead = ahead_of(row, row_stride, lead, VECTOR, ENDS)
-    source = first_vector(x, row, row_stride, lead, VECTOR, ENDS)[None, :, None]
-    weight_ahead = weight
-    if HOW.weighted:
-        weight_ahead = weight + ahead[None, :, None]
-    targets = (exists, row, row, row)
-    if SKIP:
-        targets = _targets(
-            begin, col_stride, target, weight, row, exists, length, ignored, numbers, HOW
-        )
-    vectors = tl.where(targets[0], whole_vectors(cols, ahead, VECTOR, ENDS), 0)
-    if ENDS and SPLIT == 1:
-        columns = tl.where(targets[0][None, :], end_columns(length, ahead, VECTOR), -1)
-        z_at_ends = _load_ends(begin, columns, numbers, HOW)
+def _rows(given: Given, HOW: tl.constexpr) -> None:
+    """Reads rows, and writes what follows from their statistics unless programs share them."""
+    rows = _rows_of(given, tl.program_id(0) // HOW.split, HOW)
+    source = first_vector(given.x, given.x_at, rows.number, HOW)[None, :, None]
+    target = Target(rows.exists, rows.number, rows.number, rows.number)
+    if HOW.skip:
+        target = _targets(given, rows, HOW)
+    counted = target.counts
+    vectors = tl.where(counted, whole_vectors(given.sizes.cols, rows.ahead, HOW), 0)
+    if HOW.ends and HOW.split == 1:
+        columns, z_at_ends = _load_ends(given, rows, counted, HOW)
     many = vectors[None, :, None]
-    if ROWS == 1:
+    if HOW.whole:  # all of the row is on its way before a target is waited for
+        pieces = _load_tile(given, source, 0, many, HOW)
+    if HOW.kind != "lse" and not HOW.skip:
+        target = _targets(given, rows, HOW)
+    if HOW.whole:
+        lanes = _nothing(HOW, True)
+        statistics = _meet(_absorb(given, rows, lanes, pieces, 0, many, HOW), HOW)
+    else:
+        statistics = _stream(given, rows, source, vectors, HOW)
+    if HOW.split == 1:
+        if HOW.ends:
+            statistics = _fold_ends(given, statistics, z_at_ends, columns, HOW)
+        total = _sum_of_weights(given, rows, HOW)
+        _store_results(given, rows, statistics, target, total, HOW)
+        if given.y is not None:
+            shift, summed = _shift_and_sum(statistics)
+            factors = _factors(given, rows, target, shift, summed, total, HOW)
+            # another warp may not have read the target's logit yet, which is now overwritten
+            tl.debug_barrier()
+            aim = first_vector(given.y, given.y_at, rows.number, HOW)[None, :, None]
+            _emit_tile(given, rows, aim, factors, pieces, 0, many, HOW)
+            if HOW.ends:
+                _emit_ends(given, rows, factors, z_at_ends, columns, HOW)
+
+
+@jit
+def _stream(
+    given: Given, rows: Rows, source: tl.tensor, vectors: tl.tensor, HOW: tl.constexpr
+) -> tl.tuple:
+    """The statistics of rows chunk by chunk; programs that share rows write those instead."""
+    A_TILE: tl.constexpr = HOW.lanes * HOW.pieces
+    many = vectors[None, :, None]
+    if HOW.rows == 1:
         tiles = tl.cdiv(tl.max(vectors, 0), A_TILE)
         full = tl.min(vectors, 0) // A_TILE  # tiles that need no mask
     else:  # not to be found out among warps, each of which has rows of its own
-        tiles = tl.cdiv(cols // VECTOR if ENDS else cols, A_TILE)
+        tiles = tl.cdiv(given.sizes.cols // HOW.vector if HOW.ends else given.sizes.cols, A_TILE)
         full = 0
-
-    statistics = _nothing((ROWS,), HOW)
-    if WHOLE:  # all of the row is on its way before a target is waited for
-        pieces = _load_tile(source, 0, many, col_stride, numbers, HOW, True, LOADS)
-    if HOW.kind != "lse" and not SKIP:
-        targets = _targets(
-            begin, col_stride, target, weight, row, exists, length, ignored, numbers, HOW
-        )
-    if WHOLE:
-        lanes = _absorb(_nothing((LANES, ROWS), HOW), pieces, 0, many, weight_ahead, HOW)
-        statistics = _meet(lanes, HOW)
-    else:
-        each = tl.cdiv(chunks, SPLIT)
-        begin_at = program % SPLIT * each
-        for chunk in tl.range(begin_at, tl.minimum(begin_at + each, chunks), num_stages=1):
-            lanes = _nothing((LANES, ROWS), HOW)
-            start = tl.minimum(chunk * TILES, tiles)
-            end = tl.minimum(start + TILES, tiles)
-            middle = tl.minimum(tl.maximum(full, start), end)
-            if ROWS == 1:
-                for tile in tl.range(start, middle, num_stages=1):
-                    pieces = _load_tile(source, tile, many, col_stride, numbers, HOW, False, LOADS)
-                    lanes = _absorb(lanes, pieces, tile, many, weight_ahead, HOW)
-            for tile in tl.range(middle, end, num_stages=1):
-                pieces = _load_tile(source, tile, many, col_stride, numbers, HOW, True, LOADS)
-                lanes = _absorb(lanes, pieces, tile, many, weight_ahead, HOW)
-            found = _meet(lanes, HOW)
-            if SPLIT > 1:
-                places = partial + (tl.cast(chunk, tl.int64) * rows + row)
-                step = tl.cast(chunks, tl.int64) * rows
-                tl.store(places, found[0], mask=exists)
-                tl.store(places + step, found[1], mask=exists)
-                if HOW.kind == "entropy":
-                    tl.store(places + 2 * step, found[2], mask=exists)
-                if HOW.smooth:
-                    tl.store(places + 2 * step, found[3], mask=exists)
-            else:
-                statistics = _fold(statistics, found, HOW)
-
-    if SPLIT == 1:
-        if ENDS:
-            statistics = _fold_ends(statistics, z_at_ends, columns, weight, HOW)
-        total = tl.cast(length, STATISTICS)
-        if HOW.weighted and HOW.smooth:
-            total = tl.load(weight_total).to(STATISTICS)
-        answers = _finish(statistics, targets, total, length, numbers, HOW)
-        _store_statistics((first, second, lse), answers, statistics, row, rows, exists, HOW)
-        if y is not None:
-            shift, summed = _shift_and_sum(statistics)
-            logarithm = tl.log(summed)
-            of_row = (exists, row, shift, logarithm, logarithm, logarithm)
-            if HOW.kind == "loss":
-                gradient_at = dloss
-                if not HOW.ones:
-                    gradient_at = dloss + row * dloss_stride
-                of_row = _factors(
-                    shift,
-                    1 / summed,
-                    answers[2],
-                    targets,
-                    gradient_at,
-                    None,
-                    exists,
-                    total,
-                    length,
-                    numbers,
-                    HOW,
-                )
-            # another warp may not have read the target's logit yet, which is now overwritten
-            tl.debug_barrier()
-            aim = first_vector(y, row, y_row_stride, y_lead, VECTOR, ENDS)[None, :, None]
-            _emit_tile(
-                aim, pieces, 0, many, y_col_stride, ahead, of_row, weight, numbers, HOW, False
-            )
-            if ENDS:
-                begin = first_element(y, row, y_row_stride, y_lead, VECTOR, ENDS)
-                _emit_ends(begin, z_at_ends, columns, of_row, weight, numbers, HOW)
+    statistics = _nothing(HOW)
+    each = tl.cdiv(given.sizes.chunks, HOW.split)
+    first = tl.program_id(0) % HOW.split * each
+    last = tl.minimum(first + each, given.sizes.chunks)
+    for chunk in tl.range(first, last, num_stages=1):
+        lanes = _nothing(HOW, True)
+        start = tl.minimum(chunk * HOW.tiles, tiles)
+        end = tl.minimum(start + HOW.tiles, tiles)
+        middle = tl.minimum(tl.maximum(full, start), end)
+        if HOW.rows == 1:
+            for tile in tl.range(start, middle, num_stages=1):
+                pieces = _load_tile(given, source, tile, many, HOW, False)
+                lanes = _absorb(given, rows, lanes, pieces, tile, many, HOW)
+        for tile in tl.range(middle, end, num_stages=1):
+            pieces = _load_tile(given, source, tile, many, HOW)
+            lanes = _absorb(given, rows, lanes, pieces, tile, many, HOW)
+        found = _meet(lanes, HOW)
+        if HOW.split > 1:
+            places, step = _partial(given, rows, chunk)
+            tl.store(places, found.m, mask=rows.exists)
+            tl.store(places + step, found.s, mask=rows.exists)
+            if HOW.further != "":
+                tl.store(places + 2 * step, found.further, mask=rows.exists)
+        else:
+            statistics = _fold(statistics, found, HOW)
+    return statistics
 
 
 @jit
-def _join(
-    x: tl.tensor,
-    target: tl.tensor,
-    weight: tl.tensor,
-    weight_total: tl.tensor,
-    first: tl.tensor,
-    second: tl.tensor,
-    lse: tl.tensor,
-    partial: tl.tensor,
-    rows: tl.tensor,
-    cols: tl.tensor,
-    chunks: tl.tensor,
-    row_stride: tl.tensor,
-    col_stride: tl.tensor,
-    lead: tl.tensor,
-    ignored: tl.tensor,
-    inverse: tl.float64,
-    softcap: tl.float64,
-    smoothing: tl.float64,
-    z_loss: tl.float64,
-    HOW: tl.constexpr,
-    ROWS: tl.constexpr,
-) -> None:
+def _partial(given: Given, rows: Rows, chunk: tl.tensor) -> tl.tuple:
+    """Where the first statistic of a chunk of each row is kept, and how far apart they are."""
+    places = given.partial + (tl.cast(chunk, tl.int64) * given.sizes.rows + rows.number)
+    return places, tl.cast(given.sizes.chunks, tl.int64) * given.sizes.rows
+
+
+@jit
+def _join(given: Given, HOW: tl.constexpr) -> None:
     """Adds the chunks of rows that several programs shared, then continues as `_rows`."""
-    VECTOR: tl.constexpr = HOW.vector
-    ENDS: tl.constexpr = HOW.ends
-    STATISTICS: tl.constexpr = HOW.statistics
-    numbers = _numbers(inverse, softcap, smoothing, z_loss, HOW)
-    row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
-    exists = row < rows
-    length = cols * (1 if ENDS else VECTOR)
-    begin = first_element(x, row, row_stride, lead, VECTOR, ENDS)
-    targets = (exists, row, row, row)
+    rows = _rows_of(given, tl.program_id(0), HOW)
+    target = Target(rows.exists, rows.number, rows.number, rows.number)
     if HOW.kind != "lse":
-        targets = _targets(
-            begin, col_stride, target, weight, row, exists, length, ignored, numbers, HOW
-        )
-    statistics = _nothing((ROWS,), HOW)
-    zeros = statistics[1]
-    step = tl.cast(chunks, tl.int64) * rows
-    for chunk in tl.range(chunks, num_stages=1):
-        places = partial + (tl.cast(chunk, tl.int64) * rows + row)
-        m = tl.load(places, mask=exists, other=float("-inf"))
-        s = tl.load(places + step, mask=exists, other=0.0)
-        e, t = zeros, zeros
-        if HOW.kind == "entropy":
-            e = tl.load(places + 2 * step, mask=exists, other=0.0)
-        if HOW.smooth:
-            t = tl.load(places + 2 * step, mask=exists, other=0.0)
-        statistics = _fold(statistics, (m, s, e, t), HOW)
-    if ENDS:
-        ahead = ahead_of(row, row_stride, lead, VECTOR, ENDS)
-        columns = tl.where(exists[None, :], end_columns(length, ahead, VECTOR), -1)
-        z = _load_ends(begin, columns, numbers, HOW)
-        statistics = _fold_ends(statistics, z, columns, weight, HOW)
-    total = tl.cast(length, STATISTICS)
-    if HOW.weighted and HOW.smooth:
-        total = tl.load(weight_total).to(STATISTICS)
-    answers = _finish(statistics, targets, total, length, numbers, HOW)
-    _store_statistics((first, second, lse), answers, statistics, row, rows, exists, HOW)
+        target = _targets(given, rows, HOW)
+    statistics = _nothing(HOW)
+    zeros = statistics.s
+    for chunk in tl.range(given.sizes.chunks, num_stages=1):
+        places, step = _partial(given, rows, chunk)
+        m = tl.load(places, mask=rows.exists, other=float("-inf"))
+        s = tl.load(places + step, mask=rows.exists, other=0.0)
+        further = zeros
+        if HOW.further != "":
+            further = tl.load(places + 2 * step, mask=rows.exists, other=0.0)
+        statistics = _fold(statistics, Statistics(m, s, further), HOW)
+    if HOW.ends:
+        columns, z = _load_ends(given, rows, rows.exists, HOW)
+        statistics = _fold_ends(given, statistics, z, columns, HOW)
+    total = _sum_of_weights(given, rows, HOW)
+    _store_results(given, rows, statistics, target, total, HOW)
 
 
 @jit
-def _elements(
-    x: tl.tensor,
-    target: tl.tensor,
-    weight: tl.tensor,
-    weight_total: tl.tensor,
-    lse: tl.tensor,
-    sums: tl.tensor,
-    dloss: tl.tensor,
-    dloss_stride: tl.tensor,
-    rows: tl.tensor,
-    cols: tl.tensor,
-    chunks: tl.tensor,
-    row_stride: tl.tensor,
-    col_stride: tl.tensor,
-    lead: tl.tensor,
-    ignored: tl.tensor,
-    inverse: tl.float64,
-    softcap: tl.float64,
-    smoothing: tl.float64,
-    z_loss: tl.float64,
-    y: tl.tensor,
-    y_row_stride: tl.tensor,
-    y_col_stride: tl.tensor,
-    y_lead: tl.tensor,
-    HOW: tl.constexpr,
-    ROWS: tl.constexpr,
-    MEAN: tl.constexpr,
-) -> None:
-    VECTOR: tl.constexpr = HOW.vector
-    ENDS: tl.constexpr = HOW.ends
-    LOADS: tl.constexpr = HOW.loads
-    STATISTICS: tl.constexpr = HOW.statistics
-    numbers = _numbers(inverse, softcap, smoothing, z_loss, HOW)
-    program = tl.program_id(0)
-    row = (program // chunks).to(tl.int64) * ROWS + tl.arange(0, ROWS)
-    tile = program % chunks
-    exists = row < rows
-    length = cols * (1 if ENDS else VECTOR)
-    ahead = ahead_of(row, row_stride, lead, VECTOR, ENDS)
-    vectors = tl.where(exists, whole_vectors(cols, ahead, VECTOR, ENDS), 0)[None, :, None]
-    source = first_vector(x, row, row_stride, lead, VECTOR, ENDS)[None, :, None]
-    pieces = _load_tile(source, tile, vectors, col_stride, numbers, HOW, True, LOADS)
-    if sums is not None:
-        shift = tl.load(sums + row, mask=exists, other=0.0)
-        summed = tl.load(sums + rows + row, mask=exists, other=1.0)
-        logarithm = tl.log(summed)
-        over, kept = 1 / summed, shift + logarithm
-        of_row = (exists, row, shift, logarithm, logarithm, logarithm)
+def _elements(given: Given, HOW: tl.constexpr) -> None:
+    """Writes a tile of the gradient, or of log-softmax, from what is known of its rows."""
+    program, sizes = tl.program_id(0), given.sizes
+    rows, tile = _rows_of(given, program // sizes.chunks, HOW), program % sizes.chunks
+    exists = rows.exists
+    vectors = tl.where(exists, whole_vectors(sizes.cols, rows.ahead, HOW), 0)[None, :, None]
+    source = first_vector(given.x, given.x_at, rows.number, HOW)[None, :, None]
+    pieces = _load_tile(given, source, tile, vectors, HOW)
+    summed = None
+    if given.second is not None:
+        shift = tl.load(given.second + rows.number, mask=exists, other=0.0)
+        summed = tl.load(given.second + sizes.rows + rows.number, mask=exists, other=1.0)
     else:
-        shift = tl.load(lse + row, mask=exists, other=0.0)
-        over, kept = 1.0, shift
-    common = 1
-    A_TILE: tl.constexpr = HOW.lanes * HOW.pieces * VECTOR
+        shift = tl.load(given.lse + rows.number, mask=exists, other=0.0)
+    target = Target(exists, rows.number, rows.number, rows.number)
     if HOW.kind == "loss":
-        targets = _targets(
-            None, col_stride, target, weight, row, exists, length, ignored, numbers, HOW
-        )
-        total = tl.cast(length, STATISTICS)
-        if HOW.weighted and HOW.smooth:
-            total = tl.load(weight_total).to(STATISTICS)
-        gradient_at = dloss
-        if not HOW.ones:
-            gradient_at = dloss + row * dloss_stride
-        mean = None
-        if MEAN:
-            mean = lse + rows
-        of_row = _factors(
-            shift, over, kept, targets, gradient_at, mean, exists, total, length, numbers, HOW
-        )
+        target = _targets(given, rows, HOW, False)
+    total = _sum_of_weights(given, rows, HOW)
+    factors = _factors(given, rows, target, shift, summed, total, HOW)
+    common = 1
+    if HOW.kind == "loss":
         # most tiles have no target, and rows that count: their elements take a third less
-        place = targets[1] - ahead - tile * A_TILE
-        apart = ((place >= 0) & (place < A_TILE)) | (exists & (targets[0] == 0))
+        A_TILE: tl.constexpr = HOW.lanes * HOW.pieces * HOW.vector
+        place = target.column - rows.ahead - tile * A_TILE
+        apart = ((place >= 0) & (place < A_TILE)) | (exists & (target.counts == 0))
         common = 1 - tl.max(apart.to(tl.int32), 0)
-    aim = first_vector(y, row, y_row_stride, y_lead, VECTOR, ENDS)[None, :, None]
+    aim = first_vector(given.y, given.y_at, rows.number, HOW)[None, :, None]
     if common == 1:
-        _emit_tile(
-            aim, pieces, tile, vectors, y_col_stride, ahead, of_row, weight, numbers, HOW, True
-        )
+        _emit_tile(given, rows, aim, factors, pieces, tile, vectors, HOW, True)
     else:
-        _emit_tile(
-            aim, pieces, tile, vectors, y_col_stride, ahead, of_row, weight, numbers, HOW, False
-        )
-    if ENDS and tile == 0:  # a branch, so that other tiles skip the masked accesses
-        columns = tl.where(exists[None, :], end_columns(length, ahead, VECTOR), -1)
-        begin_of_row = first_element(x, row, row_stride, lead, VECTOR, ENDS)
-        z = _load_ends(begin_of_row, columns, numbers, HOW)
-        begin_of_row = first_element(y, row, y_row_stride, y_lead, VECTOR, ENDS)
-        _emit_ends(begin_of_row, z, columns, of_row, weight, numbers, HOW)
+        _emit_tile(given, rows, aim, factors, pieces, tile, vectors, HOW)
+    if HOW.ends and tile == 0:  # a branch, so that other tiles skip the masked accesses
+        columns, z = _load_ends(given, rows, exists, HOW)
+        _emit_ends(given, rows, factors, z, columns, HOW)
 
 
 @jit
@@ -1228,8 +1144,6 @@ def _reduce(
     rows: tl.tensor,
     cols: tl.tensor,
     ignored: tl.tensor,
-    SUMMED: tl.constexpr,
-    WEIGHTED: tl.constexpr,
     MEAN: tl.constexpr,
     BLOCK: tl.constexpr,
 ) -> None:
@@ -1238,18 +1152,18 @@ def _reduce(
     for start in tl.range(0, rows, BLOCK, num_stages=1):
         row = tl.cast(start, tl.int64) + tl.arange(0, BLOCK)
         inside = row < rows
-        if SUMMED:
+        if loss is not None:
             sums += tl.load(loss + row, mask=inside, other=0.0).to(tl.float64)
         if MEAN:
             chosen = tl.load(target + row, mask=inside, other=ignored)
             counts = inside & (chosen != ignored)
-            if WEIGHTED:
+            if weight is not None:
                 valid = counts & (chosen >= 0) & (chosen < cols)
                 weights += tl.load(weight + chosen, mask=valid, other=0.0).to(tl.float64)
             else:
                 weights += counts.to(tl.float64)
     total = tl.full((), 1.0, tl.float64)
-    if SUMMED:
+    if loss is not None:
         total = tl.sum(sums, 0)
     if MEAN:
         weight_of_all = tl.sum(weights, 0)

@@ -20,12 +20,11 @@ import sympy
 import torch
 from typing_extensions import override
 
-from ..cluster.cut import Cut
 from ..compiled import CompiledFormula
 from ..cross_entropy.auto import WIDEST, Chooses
 from ..cross_entropy.cluster import RowCluster
 from ..cross_entropy.online import HELD_OR_TILE, Streaming
-from ..cross_entropy.rows import HELD, MOVED, NARROW
+from ..cross_entropy.rows import HELD, MOVED
 from ..kernel import Kernel
 from ..traffic import M, N, Traffic
 from .operation import LOG_SOFTMAX, LOGSUMEXP
@@ -95,11 +94,8 @@ class LogSoftmaxAuto(Chooses):
 
     operation = LOG_SOFTMAX
     moves = Traffic(reads=sympy.Piecewise((M * N, N <= WIDEST), (2 * M * N, True)), writes=M * N)
+    rule = "matrix"
     cluster, online = LogSoftmaxCluster(), LogSoftmaxOnline()
-
-    @override
-    def suits(self, cols: int, several: bool, plan: Cut) -> bool:
-        return cols > NARROW
 
 
 @dataclass(frozen=True)
