@@ -10,8 +10,8 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from copy import copy
-from functools import reduce
-from operator import itemgetter, or_
+from itertools import starmap
+from operator import itemgetter
 from types import FunctionType
 from typing import Any
 
@@ -50,12 +50,6 @@ def unlike(*_: Any) -> None:
     return None
 
 
-def aligned(x: torch.Tensor) -> torch.Tensor:
-    """``x``, contiguous and at a 16-byte boundary, as a repeated launch needs it."""
-    x = x.contiguous()
-    return x.clone() if x.data_ptr() % ALIGNMENT else x
-
-
 def dense(shape: Sequence[int], dtype: torch.dtype) -> Layout:
     """The layout of contiguous memory."""
     return tuple(shape), torch.empty(shape, device="meta").stride(), dtype
@@ -71,14 +65,13 @@ class Repeatable:
         work: Takes the inputs and then the answers; a place may always be None. It does nothing but
             call `launch`, on those tensors and on `workspace` alone.
         index: The CUDA device's index; −1 on a CPU, where no launch is repeated.
-        answers: The layout of each answer, or None for none. Where one has no elements, nothing is
-            launched.
+        answers: The layout of each answer. Where one has no elements, nothing is launched.
     """
 
     __slots__ = ("_answers", "_empty", "_index", "_known", "_work")
 
-    def __init__(self, work: Callable[..., None], index: int, *answers: Layout | None) -> None:
-        void = any(layout is not None and 0 in layout[0] for layout in answers)
+    def __init__(self, work: Callable[..., None], index: int, *answers: Layout) -> None:
+        void = any(0 in layout[0] for layout in answers)
         self._work, self._index, self._answers = (_nothing if void else work), index, answers
         # past the dispatcher, as Inductor does: a third of the time
         kind, name = ("cuda", f"cuda:{index}") if index >= 0 else ("cpu", "cpu")
@@ -87,82 +80,80 @@ class Repeatable:
         ) or (lambda *layout: torch.empty_strided(*layout[:2], dtype=layout[2], device=name))
         self._known: dict[object, Callable[[list[int]], bool]] = {}  # by alignment
 
-    def __call__(self, *inputs: torch.Tensor | None) -> list[Any]:
+    def __call__(self, *inputs: torch.Tensor | None) -> list[torch.Tensor]:
         """The answers, on the device of the inputs."""
-        if self._index >= 0 and torch._C._cuda_getDevice() != self._index:
-            with torch.cuda.device(self._index):
-                return self(*inputs)
-        made = [None if layout is None else self._empty(*layout) for layout in self._answers]
-        tensors = (*inputs, *made)
-        if self._index < 0:
-            self._work(*tensors)
-            return made
-        starts = [0 if each is None else each.data_ptr() for each in tensors]
-        offsets = reduce(or_, starts) % ALIGNMENT and tuple(each % ALIGNMENT for each in starts)
+        if self._index < 0 or torch._C._cuda_getDevice() != self._index:
+            return self._elsewhere(inputs)
+        made = [*starmap(self._empty, self._answers)]
+        starts, together = [], 0
+        for each in (*inputs, *made):
+            if each is not None:
+                start = each.data_ptr()
+                starts.append(start)
+                together |= start
+        offsets = together % ALIGNMENT and tuple(each % ALIGNMENT for each in starts)
         again = self._known.get(offsets)
         if again is None or not again(starts):
-            with recording() as seen:
-                self._work(*tensors)
-            there = [each for each in starts if each]
-            # of one tensor in two places, a launch does not tell which it was given
-            if offsets not in self._known and len({*there}) == len(there):
-                self._known[offsets] = _repeated(seen, tensors, self._index)
+            self._launch(inputs, made, starts, offsets)
         return made
+
+    def _elsewhere(self, inputs: tuple[Any, ...]) -> list[torch.Tensor]:
+        """On a CPU, or a device that is not the current one."""
+        if self._index >= 0:
+            with torch.cuda.device(self._index):
+                return self(*inputs)
+        made = [self._empty(*layout) for layout in self._answers]
+        self._work(*inputs, *made)
+        return made
+
+    def _launch(self, inputs: Any, made: Any, starts: list[int], offsets: object) -> None:
+        """The ordinary way."""
+        with recording() as seen:
+            self._work(*inputs, *made)
+        # of one tensor in two places, a launch does not tell which it was given
+        if offsets not in self._known and len({*starts}) == len(starts):
+            self._known[offsets] = _repeated(seen, starts, self._index)
 
 
 def _nothing(*_: Any) -> None:
     """The work where there are no elements."""
 
 
-def _repeated(
-    seen: Recording, tensors: Sequence[torch.Tensor | None], index: int
-) -> Callable[[list[int]], bool]:
+def _repeated(seen: Recording, starts: list[int], index: int) -> Callable[[list[int]], bool]:
     """A function that repeats launches on tensors at other addresses; returns whether it did.
 
     It refuses if a launch received a tensor that is neither an argument nor a workspace.
+
+    Args:
+        seen: The launches.
+        starts: The addresses of the arguments.
+        index: The CUDA device's index.
     """
-    made = seen.workspaces
     empty = getattr(torch._C._dynamo.guards, "_empty_strided_cuda", None)
-    starts = [-1 if each is None else each.data_ptr() for each in (*tensors, *made)]
-    known, constants = _extended(starts), list[Any]()
-    found: list[tuple[tuple[Any, ...], Callable[..., Any]]] = []
-    shifted = False  # whether a launch is given where a vector begins
+    layouts = [(tuple(x.shape), x.stride(), x.dtype) for x in seen.workspaces]
+    known = _extended([*starts, *(x.data_ptr() for x in seen.workspaces)])
+    constants, found = list[Any](), list[tuple[Any, ...]]()
     for each in seen.launches:
-        given = each.arguments
+        given, places = each.arguments, list[int]()
         count = max((i + 1 for i, x in enumerate(given) if isinstance(x, torch.Tensor)), default=0)
-        places = []
         for argument in given[:count]:
             if not isinstance(argument, torch.Tensor):
                 places.append(-1 - len(constants))  # from the end, whatever stands before
                 constants.insert(0, argument)
             elif argument.data_ptr() in known:
                 places.append(known.index(argument.data_ptr()))
-                shifted |= places[-1] >= len(starts)
             else:
                 return _never
         how = launcher(each, count, given[count:])
         nested = any(hasattr(x, "data_ptr") for y in given if isinstance(y, tuple) for x in y)
         if how is None or nested or count < 2:
             return _never
-        found.append((how, itemgetter(*places)))
+        found.append((how, itemgetter(*places), max(places)))
     if not found or empty is None:
         return _never
+    shifted = max(last for *_, last in found) >= len(known) // 2  # a launch takes such a boundary
     hooks, stream_of = found[0][0][-1], torch._C._cuda_getCurrentRawStream
-    (run, before, between, after, grouped, _), pick = found[0]
-    numbers = range(len(starts))
-    if len(found) == 1 and not (made or constants or shifted) and pick(numbers) == (*numbers,):
-
-        def once(starts: list[int]) -> bool:
-            if hooks.launch_enter_hook.calls or hooks.launch_exit_hook.calls:
-                return False
-            if grouped:
-                run(*before, stream_of(index), *between, (*starts, *after))
-            else:
-                run(*before, stream_of(index), *between, *starts, *after)
-            return True
-
-        return once
-    layouts = [(tuple(x.shape), x.stride(), x.dtype) for x in made]
+    launches = [(*how[:-1], pick) for how, pick, _ in found]
 
     def again(starts: list[int]) -> bool:
         if hooks.launch_enter_hook.calls or hooks.launch_exit_hook.calls:
@@ -170,13 +161,16 @@ def _repeated(
         if layouts:
             space = [empty(*layout) for layout in layouts]  # held until all is launched
             starts = [*starts, *[x.data_ptr() for x in space]]
-        numbers = [*(_extended(starts) if shifted else starts), *constants]
+        if shifted:
+            starts = _extended(starts)
+        if constants:
+            starts = [*starts, *constants]
         stream = stream_of(index)
-        for (run, before, between, after, grouped, _), pick in found:
+        for run, before, between, after, grouped, pick in launches:
             if grouped:
-                run(*before, stream, *between, (*pick(numbers), *after))
+                run(*before, stream, *between, (*pick(starts), *after))
             else:
-                run(*before, stream, *between, *pick(numbers), *after)
+                run(*before, stream, *between, *pick(starts), *after)
         return True
 
     return again

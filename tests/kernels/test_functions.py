@@ -24,10 +24,10 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from kernels import functions
 from kernels.cross_entropy import functions as losses
-from kernels.cross_entropy.functions import cross_entropy, logprob_entropy
-from kernels.functions import backward_operator, softmax, softmax_operator
+from kernels.cross_entropy.functions import cross_entropy
+from kernels.functions import softmax
 from kernels.log_softmax import functions as logs
-from kernels.log_softmax.functions import log_softmax, logsumexp
+from kernels.log_softmax.functions import log_softmax, logprob_entropy, logsumexp
 from tests.kernels.variants import DTYPES, name
 
 Answer = torch.Tensor | tuple[torch.Tensor, ...]
@@ -625,26 +625,26 @@ def test_compiled_of_rows_whose_number_the_data_decide(
 def test_operators_keep_the_rules_of_pytorchs_operators(device: str) -> None:
     opcheck, target = torch.library.opcheck, torch.tensor([1, -100, 3], device=device)
     for x in (torch.randn(3, 4, 5, device=device), torch.randn(4, 3, device=device).t()):
-        opcheck(softmax_operator, (x.requires_grad_(), 1, 0.5, False, torch.float32))
+        opcheck(functions.SOFTMAX.operator, (x.requires_grad_(), 1, 0.5, False, torch.float32))
         y, dy = torch.softmax(x.detach(), 1), torch.randn_like(x)
-        opcheck(backward_operator, (y, dy, 1, 0.5, torch.float32))
+        opcheck(functions.GRADIENT.operator, (y, dy, 1, 0.5, torch.float32))
     for x in (torch.randn(3, 4, device=device), torch.randn(3, 5, device=device)[:, :4]):
-        opcheck(logs.log_softmax_operator, (x.clone().requires_grad_(),))
+        opcheck(logs.LOG_SOFTMAX.operator, (x.clone().requires_grad_(), -1, x.dtype))
         for given_ in (None, target.clamp(min=0)):
-            opcheck(logs.numbers_operator, (x.clone().requires_grad_(), given_, 0.7))
-            made = logs.numbers_operator(x, given_, 0.7)
+            opcheck(logs.NUMBERS.operator, (x.clone().requires_grad_(), given_, 0.7))
+            made = logs.NUMBERS.operator(x, given_, 0.7)
             entropy, lse = (None, made[0]) if given_ is None else made[1:]
             grad = torch.rand(3, device=device)
             rest = (given_, entropy, lse, grad, None if given_ is None else grad, 0.7)
-            opcheck(logs.gradient_operator, (x, *rest))
+            opcheck(logs.GRADIENT.operator, (x, *rest))
     x = torch.randn(3, 8, device=device)[:, :5]
     for reduction in ("none", "mean", "sum"):
         weight = torch.rand(5, device=device) if reduction == "mean" else None
         rest = (-100, reduction, 0.1, 0.0, 2.0, 0.5, torch.float32)
-        opcheck(losses.loss_operator, (x.clone().requires_grad_(), target, weight, *rest))
-        loss, lse = losses.loss_operator(x, target, weight, *rest)
+        opcheck(losses.LOSS.operator, (x.clone().requires_grad_(), target, weight, *rest))
+        loss, lse = losses.LOSS.operator(x, target, weight, *rest)
         dloss = torch.rand_like(loss)
-        opcheck(losses.gradient_operator, (x, target, weight, lse, dloss, *rest))
+        opcheck(losses.GRADIENT.operator, (x, target, weight, lse, dloss, *rest))
 
 
 @every

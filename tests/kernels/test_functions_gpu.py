@@ -10,9 +10,9 @@ import torch
 import torch.nn.functional as F
 
 from kernels import functions
-from kernels.cross_entropy.functions import cross_entropy, logprob_entropy
+from kernels.cross_entropy.functions import cross_entropy
 from kernels.functions import softmax
-from kernels.log_softmax.functions import log_softmax, logsumexp
+from kernels.log_softmax.functions import log_softmax, logprob_entropy, logsumexp
 from tests.kernels.test_functions import CLOSE, REDUCTIONS, chosen, loss_as_due
 from tests.kernels.variants import DTYPES, name
 
@@ -283,7 +283,7 @@ def room() -> None:
 def test_softmax_beyond_two_to_the_31_elements() -> None:
     x = torch.randn(300_000, 8192, device="cuda", dtype=torch.float16)
     y, scaled, dy = softmax(x), softmax(x, temperature=2.0), x
-    dx = functions.softmax_gradient(y, dy, 1, 1.0, y.dtype)
+    dx = functions.GRADIENT.run((y, dy), (1, 1.0, y.dtype))
     for rows in (slice(0, 64), slice(262_100, 262_200), slice(299_936, 300_000)):
         near(y[rows], torch.softmax(x[rows].double(), 1), x.dtype)
         near(scaled[rows], torch.softmax(x[rows].double() / 2, 1), x.dtype)

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import torch
 
-from kernels.cross_entropy.functions import cross_entropy, logprob_entropy
+from kernels.cross_entropy.functions import cross_entropy
 from kernels.functions import softmax
-from kernels.log_softmax.functions import log_softmax, logsumexp
+from kernels.log_softmax.functions import log_softmax, logprob_entropy, logsumexp
 
 Answer = torch.Tensor | tuple[torch.Tensor, ...]
 ROWS, COLS = 6, 37

@@ -16,7 +16,8 @@ from torch.utils.checkpoint import checkpoint
 from torch.utils.flop_counter import FlopCounterMode
 
 from kernels.cross_entropy import functions
-from kernels.cross_entropy.functions import cross_entropy, logprob_entropy
+from kernels.cross_entropy.functions import cross_entropy
+from kernels.log_softmax.functions import logprob_entropy
 from tests.kernels.test_functions import (
     CLOSE,
     REDUCTIONS,
