@@ -25,7 +25,7 @@ from torch.autograd import Function, forward_ad
 from torch.compiler import is_dynamo_compiling
 
 from .language import tl
-from .repeat import Layout, Repeatable, alike, unlike
+from .repeat import Layout, alike, repeatable, unlike
 
 DTYPES = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
 LEAST, MOST = 1e-30, 1e30  # temperatures that leave float32 neither zero nor infinity
@@ -126,7 +126,7 @@ class Plan:
     """
 
     op: RowOp
-    options: Sequence[Any]
+    options: tuple[Any, ...]
     call: Callable[..., Sequence[Any]]
     alone: Callable[..., Sequence[Any]]
     shown: int
@@ -174,7 +174,7 @@ class RowOp:
     shape: Callable[..., Sequence[int] | None] | None = None
     gradient: RowOp | Callable[..., torch.Tensor] | None = None
     saved: Callable[[Sequence[Any], Sequence[Any]], Sequence[Maybe]] = lambda _, answers: answers
-    gradient_options: Callable[..., Sequence[Any]] = lambda x, *options: options
+    gradient_options: Callable[..., tuple[Any, ...]] = lambda x, *options: options
     differentiable: int = 1
     inputs: int = field(init=False)
     outputs: int = field(init=False)
@@ -215,13 +215,13 @@ class RowOp:
             options: Those of the schema, to be checked.
         """
         x, plan = tensors[0], None
-        if not (is_dynamo_compiling() or type(x) not in PLAIN or forward_ad._current_level >= 0):
+        if not is_dynamo_compiling() and forward_ad._current_level < 0:
             try:
                 for like, known in self._plans.get((x.shape, len(tensors), options), ()):
                     if like(*tensors):
                         plan = known
                         break
-            except (RuntimeError, TypeError):  # nested tensors have no shape, symbolic ones no hash
+            except (AttributeError, RuntimeError, TypeError):  # no shape, or one without a hash
                 pass
         if plan is None and (plan := self.plan(tensors, options)) is None:
             return self._unplanned(tensors, options)
@@ -281,8 +281,8 @@ class RowOp:
         def launch(*given: Any) -> None:
             work(*given[:count], *none, *given[count:])
 
-        call = Repeatable(launch, x.get_device(), *layouts)
-        alone: Callable[..., Any] = Repeatable(launch, x.get_device(), *layouts[:shown])
+        call = repeatable(launch, x.get_device(), *layouts)
+        alone: Callable[..., Any] = repeatable(launch, x.get_device(), *layouts[:shown])
         direct = all(map(_same_layout, rows, tensors))
         if not direct:
             of_rows = alone
@@ -388,21 +388,21 @@ class _Differentiable(Function):
 
 def _gradient(plan: Plan, saved: Tensors, grads: Sequence[Maybe]) -> Maybe:
     """The gradient of a call, the first time or where anything observes it."""
-    op, gradient = plan.op, plan.op.gradient
-    if all(each is None for each in grads):
+    gradient, there = plan.op.gradient, [each for each in grads if each is not None]
+    if not there:
         return None
-    given = (*saved, *grads, *(None,) * (op.differentiable - len(grads)))
+    given = (*saved, *grads, *(None,) * (plan.op.differentiable - len(grads)))
     if not isinstance(gradient, RowOp):
-        return gradient(*given, *plan.options)  # type: ignore[misc]
-    if plan.work is None or is_dynamo_compiling():
-        return gradient.operator(*given, *plan.options)  # type: ignore[no-any-return]
-    tensors = _given(given)
-    found = gradient.plan(tensors, plan.options)
-    if found is None:
-        return gradient.by_torch(*given, *plan.options)  # type: ignore[no-any-return]
-    if all(each is not None for each in grads):
-        plan.like, plan.gradient = alike(saved[0], *grads), found.alone
-    return found.alone(*tensors)[0]  # type: ignore[no-any-return]
+        dx = gradient(*given, *plan.options)  # type: ignore[misc]
+    elif plan.work is None or is_dynamo_compiling():
+        dx = gradient.operator(*given, *plan.options)
+    elif (found := gradient.plan(_given(given), plan.options)) is None:
+        dx = gradient.by_torch(*given, *plan.options)
+    else:
+        if len(there) == len(grads):
+            plan.like, plan.gradient = alike(saved[0], *there), found.alone
+        (dx,) = found.alone(*_given(given))
+    return dx
 
 
 # Past PyTorch's own layers in Python: one looks for functorch's wrappers, which callers have ruled

@@ -1,8 +1,8 @@
 """Repeating launches without Triton's overhead: the optional fast path of the public functions.
 
-Triton takes 7–14 µs of host time for a launch. A `Repeatable` watches the launches of a first call
-and from then on calls the C function behind Triton's launcher itself. Where anything is unusual (a
-profiler's hook, an unknown Triton, memory that it does not know), it launches the ordinary way.
+Triton takes 7–14 µs of host time for a launch. `repeatable` watches the launches of a first call,
+and later calls use the C function behind Triton's launcher itself. Where anything is unusual (a
+profiler's hook, an unknown Triton, memory that it does not know), they launch the ordinary way.
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from copy import copy
-from itertools import starmap
 from operator import itemgetter
 from types import FunctionType
 from typing import Any
 
 import torch
 
-from .launch import Launched, Recording, recording
+from .launch import Launched, recording
 
-Layout = tuple[tuple[int, ...], tuple[int, ...], torch.dtype]  # shape, strides and dtype
+Layout = tuple[Sequence[int], Sequence[int], torch.dtype]  # shape, strides and dtype
+Call = Callable[..., list[torch.Tensor]]
 ALIGNMENT = 16  # bytes; Triton compiles apart for pointers aligned to it and those that are not
 # What Triton 3.6 and 3.7 hand to a launcher; another version may have another order
 _KNOWN = (
@@ -33,8 +33,8 @@ def alike(*tensors: torch.Tensor) -> Callable[..., bool | None]:
     """A function that tests in 0.1 µs whether other tensors are like these.
 
     Uses Dynamo's TensorGuards to compare type, dtype, device, shape, strides, ``requires_grad`` and
-    the dispatch keys, with all modes, transforms, tracing and negation that they show. It does not
-    look at addresses, forward-mode differentiation or Dynamo.
+    the dispatch keys, with all modes, transforms, autocast, tracing and negation that they show. It
+    does not look at addresses, forward-mode differentiation or Dynamo.
     """
     guards = getattr(torch._C._dynamo.guards, "TensorGuards", None)
     if guards is None:
@@ -55,85 +55,71 @@ def dense(shape: Sequence[int], dtype: torch.dtype) -> Layout:
     return tuple(shape), torch.empty(shape, device="meta").stride(), dtype
 
 
-class Repeatable:
+def repeatable(work: Callable[..., None], index: int, *answers: Layout) -> Call:
     """A function whose answers are new memory, filled by launches that later calls repeat.
 
     All calls pass tensors of the same shapes, strides, dtypes and device: together with alignment,
-    these are all that Triton specialises for. A `Repeatable` keeps no tensor alive.
+    these are all that Triton specialises for. The function keeps no tensor alive.
 
     Args:
-        work: Takes the inputs and then the answers; a place may always be None. It does nothing but
-            call `launch`, on those tensors and on `workspace` alone.
+        work: Takes the inputs and then the answers; an input may always be None. It does nothing
+            but call `launch`, on those tensors and on `workspace` alone.
         index: The CUDA device's index; −1 on a CPU, where no launch is repeated.
         answers: The layout of each answer. Where one has no elements, nothing is launched.
     """
+    if any(0 in shape for shape, *_ in answers):
+        work = unlike
+    # past the dispatcher, as Inductor does: a third of the time
+    kind, name = ("cuda", f"cuda:{index}") if index >= 0 else ("cpu", "cpu")
+    empty: Callable[..., torch.Tensor] = getattr(
+        torch._C._dynamo.guards, f"_empty_strided_{kind}", None
+    ) or (lambda *layout: torch.empty_strided(*layout[:2], dtype=layout[2], device=name))
+    known: dict[object, Callable[[list[int]], bool]] = {}  # by alignment
 
-    __slots__ = ("_answers", "_empty", "_index", "_known", "_work")
-
-    def __init__(self, work: Callable[..., None], index: int, *answers: Layout) -> None:
-        void = any(0 in layout[0] for layout in answers)
-        self._work, self._index, self._answers = (_nothing if void else work), index, answers
-        # past the dispatcher, as Inductor does: a third of the time
-        kind, name = ("cuda", f"cuda:{index}") if index >= 0 else ("cpu", "cpu")
-        self._empty: Callable[..., torch.Tensor] = getattr(
-            torch._C._dynamo.guards, f"_empty_strided_{kind}", None
-        ) or (lambda *layout: torch.empty_strided(*layout[:2], dtype=layout[2], device=name))
-        self._known: dict[object, Callable[[list[int]], bool]] = {}  # by alignment
-
-    def __call__(self, *inputs: torch.Tensor | None) -> list[torch.Tensor]:
-        """The answers, on the device of the inputs."""
-        if self._index < 0 or torch._C._cuda_getDevice() != self._index:
-            return self._elsewhere(inputs)
-        made = [*starmap(self._empty, self._answers)]
-        starts, together = [], 0
-        for each in (*inputs, *made):
+    def call(*inputs: torch.Tensor | None) -> list[torch.Tensor]:
+        if index >= 0 and torch._C._cuda_getDevice() != index:
+            with torch.cuda.device(index):
+                return call(*inputs)
+        made: list[torch.Tensor] = []
+        starts: list[int] = []
+        together = 0
+        for each in inputs:  # loops: a comprehension would be another frame
             if each is not None:
                 start = each.data_ptr()
                 starts.append(start)
                 together |= start
-        offsets = together % ALIGNMENT and tuple(each % ALIGNMENT for each in starts)
-        again = self._known.get(offsets)
+        for layout in answers:
+            answer = empty(*layout)
+            start = answer.data_ptr()
+            made.append(answer)
+            starts.append(start)
+            together |= start
+        offsets = together % ALIGNMENT and tuple(start % ALIGNMENT for start in starts)
+        again = known.get(offsets)
         if again is None or not again(starts):
-            self._launch(inputs, made, starts, offsets)
+            with recording() as seen:
+                work(*inputs, *made)
+            # of one tensor in two places, a launch does not tell which it was given
+            if again is None and index >= 0 and len({*starts}) == len(starts):
+                known[offsets] = _repeated(seen, starts, index)
         return made
 
-    def _elsewhere(self, inputs: tuple[Any, ...]) -> list[torch.Tensor]:
-        """On a CPU, or a device that is not the current one."""
-        if self._index >= 0:
-            with torch.cuda.device(self._index):
-                return self(*inputs)
-        made = [self._empty(*layout) for layout in self._answers]
-        self._work(*inputs, *made)
-        return made
-
-    def _launch(self, inputs: Any, made: Any, starts: list[int], offsets: object) -> None:
-        """The ordinary way."""
-        with recording() as seen:
-            self._work(*inputs, *made)
-        # of one tensor in two places, a launch does not tell which it was given
-        if offsets not in self._known and len({*starts}) == len(starts):
-            self._known[offsets] = _repeated(seen, starts, self._index)
+    return call
 
 
-def _nothing(*_: Any) -> None:
-    """The work where there are no elements."""
-
-
-def _repeated(seen: Recording, starts: list[int], index: int) -> Callable[[list[int]], bool]:
+def _repeated(seen: list[Any], starts: list[int], index: int) -> Callable[[list[int]], bool]:
     """A function that repeats launches on tensors at other addresses; returns whether it did.
 
-    It refuses if a launch received a tensor that is neither an argument nor a workspace.
-
-    Args:
-        seen: The launches.
-        starts: The addresses of the arguments.
-        index: The CUDA device's index.
+    It adds to the list of addresses that it is given. It refuses if a launch received a tensor that
+    is neither an argument nor a workspace.
     """
     empty = getattr(torch._C._dynamo.guards, "_empty_strided_cuda", None)
-    layouts = [(tuple(x.shape), x.stride(), x.dtype) for x in seen.workspaces]
-    known = _extended([*starts, *(x.data_ptr() for x in seen.workspaces)])
+    spaces = [each for each in seen if isinstance(each, torch.Tensor)]
+    layouts = [(tuple(x.shape), x.stride(), x.dtype) for x in spaces]
+    known = _extended([*starts, *(x.data_ptr() for x in spaces)])
     constants, found = list[Any](), list[tuple[Any, ...]]()
-    for each in seen.launches:
+    shifted = False  # whether a launch is given where a vector begins
+    for each in (each for each in seen if isinstance(each, Launched)):
         given, places = each.arguments, list[int]()
         count = max((i + 1 for i, x in enumerate(given) if isinstance(x, torch.Tensor)), default=0)
         for argument in given[:count]:
@@ -142,31 +128,30 @@ def _repeated(seen: Recording, starts: list[int], index: int) -> Callable[[list[
                 constants.insert(0, argument)
             elif argument.data_ptr() in known:
                 places.append(known.index(argument.data_ptr()))
+                shifted |= places[-1] >= len(known) // 2
             else:
                 return _never
-        how = launcher(each, count, given[count:])
+        how = _launcher(each, count, given[count:])
         nested = any(hasattr(x, "data_ptr") for y in given if isinstance(y, tuple) for x in y)
         if how is None or nested or count < 2:
             return _never
-        found.append((how, itemgetter(*places), max(places)))
+        found.append((*how, itemgetter(*places)))
     if not found or empty is None:
         return _never
-    shifted = max(last for *_, last in found) >= len(known) // 2  # a launch takes such a boundary
-    hooks, stream_of = found[0][0][-1], torch._C._cuda_getCurrentRawStream
-    launches = [(*how[:-1], pick) for how, pick, _ in found]
+    hooks, stream_of = found[0][0], torch._C._cuda_getCurrentRawStream
 
     def again(starts: list[int]) -> bool:
         if hooks.launch_enter_hook.calls or hooks.launch_exit_hook.calls:
             return False  # a profiler's: it is called the ordinary way
-        if layouts:
-            space = [empty(*layout) for layout in layouts]  # held until all is launched
-            starts = [*starts, *[x.data_ptr() for x in space]]
+        space = []  # held until all is launched
+        for layout in layouts:
+            space.append(empty(*layout))
+            starts.append(space[-1].data_ptr())
         if shifted:
             starts = _extended(starts)
-        if constants:
-            starts = [*starts, *constants]
+        starts += constants
         stream = stream_of(index)
-        for run, before, between, after, grouped, pick in launches:
+        for _, run, before, between, after, grouped, pick in found:
             if grouped:
                 run(*before, stream, *between, (*pick(starts), *after))
             else:
@@ -185,7 +170,7 @@ def _extended(starts: list[int]) -> list[int]:
     return [*starts, *[each - each % ALIGNMENT for each in starts]]
 
 
-def launcher(launched: Launched, count: int, rest: tuple[Any, ...]) -> tuple[Any, ...] | None:
+def _launcher(launched: Launched, count: int, rest: tuple[Any, ...]) -> tuple[Any, ...] | None:
     """The C function behind Triton's launcher and its arguments, found by observing one launch.
 
     Args:
@@ -194,9 +179,9 @@ def launcher(launched: Launched, count: int, rest: tuple[Any, ...]) -> tuple[Any
         rest: Its arguments after the tensors.
 
     Returns:
-        The function; its arguments before the stream, between the stream and the tensors, and after
-        the tensors; whether the tensors and the later arguments are one tuple; and Triton's hook
-        settings. None for an unknown launcher, or for one that needs scratch memory.
+        Triton's hook settings; the function; its arguments before the stream, between the stream
+        and the tensors, and after the tensors; whether the tensors and the later arguments are one
+        tuple. None for an unknown launcher, or for one that needs scratch memory.
     """
     compiled = launched.compiled
     try:
@@ -223,4 +208,4 @@ def launcher(launched: Launched, count: int, rest: tuple[Any, ...]) -> tuple[Any
     if [*flat[second : second + count]] != marks[1:]:
         return None
     before, between, after = flat[:first], flat[first + 1 : second], flat[second + count :]
-    return launcher.launch, before, between, after, grouped, settings
+    return settings, launcher.launch, before, between, after, grouped

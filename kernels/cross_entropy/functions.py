@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -43,7 +43,7 @@ from ..calls import (
     watched,
 )
 from ..launch import workspace
-from ..repeat import Layout, Repeatable, dense
+from ..repeat import Layout, dense, repeatable
 from . import auto
 from . import rows as by_kernels
 from .gradients import multiply
@@ -65,18 +65,6 @@ LEAF = (
 _overwritten: Callable[[int, str], None] | None = getattr(
     torch._C, "_set_storage_data_ptr_access_error_msg", None
 )
-
-
-class Settings(NamedTuple):
-    """The options of a loss; see `cross_entropy`. ``dtype`` is the loss's own."""
-
-    ignore_index: int
-    reduction: str
-    label_smoothing: float
-    z_loss: float
-    softcap: float
-    temperature: float
-    dtype: torch.dtype | None
 
 
 def cross_entropy(
@@ -137,13 +125,13 @@ def cross_entropy(
         input = input.movedim(dim, 1)
         if isinstance(target, torch.Tensor) and target.dim() == input.dim():
             target = target.movedim(dim, 1)  # probabilities
-    settings = ignore_index, reduction, label_smoothing, z_loss, softcap, temperature, dtype
+    settings = reduction, dtype, ignore_index, label_smoothing, softcap, temperature, z_loss
     if not (  # as keys, True, 1 and 1.0 are one
         type(ignore_index) is int
         and type(label_smoothing) is float
-        and type(z_loss) is float
         and type(softcap) is float
         and type(temperature) is float
+        and type(z_loss) is float
     ):
         settings = _exact(*settings)
     tensors = (input, target) if weight is None else (input, target, weight)
@@ -152,35 +140,28 @@ def cross_entropy(
     return LOSS.run(tensors, settings)  # type: ignore[no-any-return]
 
 
-# --- arguments ---
+# --- arguments: input, target and weight, then reduction, dtype and the fields of `Options` ---
 
 
 def _exact(
-    ignore_index: Any,
-    reduction: Any,
-    label_smoothing: Any,
-    z_loss: Any,
-    softcap: Any,
-    temperature: Any,
-    dtype: Any,
+    reduction: Any, dtype: Any, ignore_index: Any, label_smoothing: Any, *numbers: Any
 ) -> tuple[Any, ...]:
-    """The settings in exact types; errors are PyTorch's own for its own options."""
+    """The options in exact types; errors are PyTorch's own for its own options."""
     if type(ignore_index) is not int or type(label_smoothing) is not float:
         F.cross_entropy(
             *(torch.zeros(1, 1, device="cpu"), torch.zeros(1, dtype=torch.int64, device="cpu")),
             ignore_index=ignore_index,
             label_smoothing=label_smoothing,
         )
-    numbers = _numbers(z_loss, softcap, temperature)
-    return int(ignore_index), reduction, float(label_smoothing), *numbers, dtype
+    return reduction, dtype, int(ignore_index), float(label_smoothing), *_numbers(*numbers)
 
 
-def _numbers(z_loss: Any, softcap: Any, temperature: Any) -> tuple[float, float, float]:
+def _numbers(softcap: Any, temperature: Any, z_loss: Any) -> tuple[float, float, float]:
     """Checks the options that PyTorch does not have."""
     return (
-        number("z_loss", z_loss, -MOST),
         number("softcap", softcap, zero=True),
         number("temperature", temperature),
+        number("z_loss", z_loss, -MOST),
     )
 
 
@@ -194,33 +175,32 @@ def _dtype_of_loss(input: torch.Tensor, wanted: Any) -> torch.dtype:
     return wanted  # type: ignore[no-any-return]
 
 
-def _checked(input: Any, target: Any, weight: Maybe, *options: Any) -> Settings | None:
-    """The settings if kernels compute this loss, whatever the strides of the tensors."""
-    settings = Settings(*options)
-    settings = settings._replace(dtype=_dtype_of_loss(input, settings.dtype))
-    _numbers(settings.z_loss, settings.softcap, settings.temperature)
-    shape = tuple(input.shape)
+def _checked(
+    input: Any, target: Any, weight: Any, reduction: str, dtype: Any, *numbers: Any
+) -> tuple[Any, ...] | None:
+    """The options if kernels compute this loss, whatever the strides of the tensors."""
+    dtype, shape = _dtype_of_loss(input, dtype), tuple(input.shape)
+    _, smoothing, *others = numbers
+    *_, z_loss = _numbers(*others)
     by_kernels = (
-        settings.reduction in ("none", "mean", "sum")
-        and 0 <= settings.label_smoothing <= 1
+        reduction in ("none", "mean", "sum")
+        and 0 <= smoothing <= 1
         and input.dtype in DTYPES
-        and settings.dtype in (input.dtype, torch.promote_types(input.dtype, torch.float32))
+        and dtype in (input.dtype, torch.promote_types(input.dtype, torch.float32))
         and target.dtype is torch.int64
         and target.device == input.device
         and len(shape) > 0
         and 0 not in shape
         and tuple(target.shape) == (shape[:1] + shape[2:] if len(shape) > 1 else ())
-        and (
-            weight is None
-            or (
-                tuple(weight.shape) == shape[min(len(shape) - 1, 1) :][:1]
-                and not weight.dtype.is_complex
-                and weight.device == input.device
-                and not (settings.z_loss and settings.reduction == "mean")
-            )
-        )
     )
-    return settings if by_kernels else None
+    if by_kernels and weight is not None:
+        by_kernels = (
+            tuple(weight.shape) == shape[min(len(shape) - 1, 1) :][:1]
+            and not weight.dtype.is_complex
+            and weight.device == input.device
+            and not (z_loss and reduction == "mean")
+        )
+    return (reduction, dtype, *numbers) if by_kernels else None
 
 
 def _arranged(input: torch.Tensor, target: torch.Tensor, weight: Maybe, *_: Any) -> Sequence[Maybe]:
@@ -235,28 +215,21 @@ def _arranged(input: torch.Tensor, target: torch.Tensor, weight: Maybe, *_: Any)
     return logits, target.reshape(-1).contiguous(), weight
 
 
-def _rows_of(input: Any, target: torch.Tensor, weight: Any, *options: Any) -> Any:
-    """The shape of the loss of each row; None where there is one number."""
-    return target.shape if Settings(*options).reduction == "none" else None
-
-
 # --- by PyTorch's operations ---
 
 
 def by_torch(
     input: torch.Tensor,
     target: torch.Tensor,
-    weight: torch.Tensor | None,
-    ignore_index: int,
+    weight: Maybe,
     reduction: str,
-    label_smoothing: float,
-    z_loss: float,
-    softcap: float,
-    temperature: float,
     dtype: torch.dtype | None,
+    ignore_index: int,
+    label_smoothing: float,
+    *numbers: Any,
 ) -> torch.Tensor:
     """The loss by PyTorch's operations, for any input that they accept."""
-    _numbers(z_loss, softcap, temperature)
+    softcap, temperature, z_loss = _numbers(*numbers)
     z = input  # PyTorch refuses anything that is no logits
     if isinstance(input, torch.Tensor):
         dtype = _dtype_of_loss(input, dtype)
@@ -305,18 +278,9 @@ class _Loss:
     factor of all gradients, (M + 1,).
     """
 
-    def __init__(self, logits: torch.Tensor, *options: Any) -> None:
-        settings = Settings(*options)
-        self.options = by_kernels.Options(
-            ignore_index=settings.ignore_index,
-            label_smoothing=settings.label_smoothing,
-            softcap=settings.softcap,
-            temperature=settings.temperature,
-            z_loss=settings.z_loss,
-        )
-        self.reduced, self.mean = settings.reduction != "none", settings.reduction == "mean"
-        # whether one number scales the gradients of all rows; float16 would be rounded twice
-        self.fused = self.reduced and logits.dtype is not torch.float16
+    def __init__(self, reduction: str, *numbers: Any) -> None:
+        self.options = by_kernels.Options(*numbers)
+        self.reduced, self.mean = reduction != "none", reduction == "mean"
 
     def __call__(
         self, logits: Any, target: Any, weight: Maybe, loss: Any, kept: Maybe = None
@@ -348,8 +312,12 @@ class _Loss:
         )
 
     def over(self, *tensors: Any) -> None:
-        """`backward`, over the logits."""
+        """The gradient, over the logits."""
         self.backward(*tensors, tensors[0])
+
+    def multiply(self, gradient: torch.Tensor, dloss: torch.Tensor) -> None:
+        """The gradient in place for another incoming gradient than 1."""
+        multiply(gradient, dloss)
 
 
 def _one_per_row(logits: torch.Tensor) -> torch.Tensor:
@@ -357,46 +325,42 @@ def _one_per_row(logits: torch.Tensor) -> torch.Tensor:
     return workspace(logits.shape[:1], wide, logits.device)
 
 
-def _answers(logits: torch.Tensor, target: Any, weight: Any, *options: Any) -> Sequence[Layout]:
-    settings, rows = Settings(*options), logits.shape[0]
-    wide = torch.promote_types(logits.dtype, torch.float32)
-    loss = dense((rows,) if settings.reduction == "none" else (), settings.dtype)
-    return [loss, dense((rows + int(settings.reduction == "mean"),), wide)]
-
-
-def _saved(tensors: Sequence[Any], answers: Sequence[Any]) -> Sequence[Maybe]:
-    logits, target, *weight = tensors
-    return logits, target, weight[0] if weight else None, answers[1]
+def _answers(
+    logits: torch.Tensor, target: Any, weight: Any, reduction: str, dtype: torch.dtype, *_: Any
+) -> Sequence[Layout]:
+    rows, wide = logits.shape[0], torch.promote_types(logits.dtype, torch.float32)
+    loss = dense((rows,) if reduction == "none" else (), dtype)
+    return [loss, dense((rows + int(reduction == "mean"),), wide)]
 
 
 # --- the operation ---
 
 
-_SETTINGS = (
-    "int ignore_index, str reduction, float label_smoothing, float z_loss, float softcap, "
-    "float temperature, ScalarType dtype"
+_OPTIONS = (
+    "str reduction, ScalarType dtype, int ignore_index, float label_smoothing, float softcap, "
+    "float temperature, float z_loss"
 )
 GRADIENT = RowOp(
     schema="cross_entropy_backward(Tensor logits, Tensor target, Tensor? weight, Tensor kept, "
-    f"Tensor dloss, {_SETTINGS}) -> Tensor",
-    checked=lambda logits, target, weight, kept, dloss, *options: _checked(
+    f"Tensor dloss, {_OPTIONS}) -> Tensor",
+    checked=lambda logits, target, weight, _, dloss, *options: _checked(
         logits, target, weight, *options
     ),
     answers=lambda logits, *_: [padded_like(logits)],
-    work=lambda *given: _Loss(given[0], *given[5:]).backward,
+    work=lambda *given: _Loss(given[5], *given[7:]).backward,
     by_torch=_gradient_by_torch,
 )
 LOSS = RowOp(
-    schema=f"cross_entropy(Tensor logits, Tensor target, Tensor? weight, {_SETTINGS}) "
+    schema=f"cross_entropy(Tensor logits, Tensor target, Tensor? weight, {_OPTIONS}) "
     "-> (Tensor, Tensor)",
     checked=_checked,
     answers=_answers,
-    work=lambda logits, target, weight, *settings: _Loss(logits, *settings),
+    work=lambda *given: _Loss(given[3], *given[5:]),
     by_torch=by_torch,
     arranged=_arranged,
-    shape=_rows_of,
+    shape=lambda _, target, weight, reduction, *rest: target.shape if reduction == "none" else None,
     gradient=GRADIENT,
-    saved=_saved,
+    saved=lambda tensors, answers: (*tensors, *(None,) * (3 - len(tensors)), answers[1]),
 )
 
 
@@ -419,16 +383,7 @@ def _in_place(tensors: tuple[Any, ...], settings: tuple[Any, ...]) -> torch.Tens
     return LOSS.run(tensors, settings)  # type: ignore[no-any-return]
 
 
-@lru_cache(maxsize=KEPT)
-def _forward(plan: Plan, index: int) -> Repeatable:
-    """The loss, and the gradient over the logits."""
-    return Repeatable(plan.work.both, index, dense((), Settings(*plan.options).dtype))
-
-
-@lru_cache(maxsize=KEPT)
-def _backward(plan: Plan, index: int, strides: tuple[int, ...]) -> Repeatable:
-    """Writes the gradient over what `_Overwriting` saved; ``strides`` are of the incoming one."""
-    return Repeatable(multiply if plan.work.fused else plan.work.over, index)
+_again = lru_cache(maxsize=KEPT)(repeatable)  # the methods of a `_Loss` are those of one plan
 
 
 class _Overwriting(Function):
@@ -439,29 +394,29 @@ class _Overwriting(Function):
         logits, *rest = tensors
         # the same memory as a second storage; the storage of the logits can then refuse reads
         taken = dlpack.from_dlpack(torch._C._to_dlpack(logits.detach()))
-        if plan.work.fused:
-            (loss,) = _forward(plan, taken.get_device())(taken, *rest, *(None,) * (2 - len(rest)))
+        # where one number scales the gradients of all rows; float16 would be rounded twice
+        if plan.work.reduced and taken.dtype is not torch.float16:
+            both = _again(plan.work.both, taken.get_device(), ((), (), plan.options[1]))
+            (loss,) = both(taken, *rest, *(None,) * (2 - len(rest)))
             ctx.save_for_backward(taken)
         else:
-            made = plan.call(taken, *rest)
-            loss = made[0]
-            ctx.save_for_backward(*_saved((taken, *rest), made))
+            loss, *kept = plan.call(taken, *rest)
+            ctx.save_for_backward(*LOSS.saved((taken, *rest), (loss, *kept)))
         assert _overwritten is not None
         _overwritten(logits.untyped_storage()._cdata, OVERWRITTEN)
         ctx.plan, ctx.taken = plan, False
-        return loss  # type: ignore[no-any-return]
+        return loss
 
     @staticmethod
     def backward(ctx: Any, dloss: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         batched = torch._C._functorch.is_legacy_batchedtensor(dloss)  # by autograd's own vmap
         if ctx.taken or torch.is_grad_enabled() or transformed() or batched:
             raise RuntimeError(TWICE)
-        saved, dloss = ctx.saved_tensors, dloss.resolve_neg()
-        ctx.taken = True
-        _backward(ctx.plan, dloss.get_device(), dloss.stride())(*saved, dloss)
+        saved, ctx.taken = ctx.saved_tensors, True
+        work = ctx.plan.work.multiply if len(saved) == 1 else ctx.plan.work.over
+        _again(work, saved[0].get_device())(*saved, dloss.resolve_neg().contiguous())
         return None, saved[0], None, None
 
 
-_overwriting: Callable[..., torch.Tensor] = super(
-    Function, _Overwriting
-).apply  # see `kernels.calls`
+# see `kernels.calls`
+_overwriting: Callable[..., torch.Tensor] = super(Function, _Overwriting).apply

@@ -58,13 +58,13 @@ def logsumexp(x: torch.Tensor, dim: int = -1, keepdim: bool = False) -> torch.Te
     Raises:
         IndexError, TypeError: as PyTorch's.
     """
-    if not isinstance(x, torch.Tensor) or not _last(x, dim) or x.dtype not in DTYPES:
-        small = isinstance(x, torch.Tensor) and x.dtype in SMALL
-        y = torch.logsumexp(x.float() if small else x, dim, keepdim)
-        return y.to(x.dtype) if small else y
-    lse: torch.Tensor = NUMBERS.run((x,), (1.0,))
-    lse = lse if lse.dtype is x.dtype else lse.to(x.dtype)
-    return lse.unsqueeze(-1) if keepdim else lse
+    if type(dim) is int and (dim == -1 or (isinstance(x, torch.Tensor) and dim == x.dim() - 1)):
+        lse: torch.Tensor = NUMBERS.run((x,), (1.0,))
+        lse = lse.to(x.dtype) if x.dtype in SMALL else lse
+        return lse.unsqueeze(-1) if keepdim else lse
+    if isinstance(x, torch.Tensor) and x.dtype in SMALL:
+        return torch.logsumexp(x.float(), dim, keepdim).to(x.dtype)
+    return torch.logsumexp(x, dim, keepdim)
 
 
 def logprob_entropy(
@@ -91,23 +91,22 @@ def logprob_entropy(
     return NUMBERS.run((logits, target), (temperature,))  # type: ignore[no-any-return]
 
 
-def _last(x: torch.Tensor, dim: Any) -> bool:
-    """Whether ``dim`` is the last dimension, and there are elements."""
-    return type(dim) is int and x.dim() > 0 and dim in (-1, x.dim() - 1) and 0 not in x.shape
-
-
-def _adjacent(x: torch.Tensor) -> bool:
-    return x.stride(-1) == 1 or x.shape[-1] == 1
-
-
 # --- log-softmax ---
 
 
 def _log_softmax_checked(
-    x: torch.Tensor, dim: Any, dtype: torch.dtype | None
-) -> tuple[Any, ...] | None:
-    rows = x.dtype in DTYPES and _last(x, dim) and _adjacent(x)
-    return (dim, x.dtype) if rows and dtype in (None, x.dtype) else None
+    x: torch.Tensor, dim: int, dtype: torch.dtype | None
+) -> tuple[int, torch.dtype] | None:
+    last = dim in (-1, x.dim() - 1) and dtype in (None, x.dtype)
+    return (dim, x.dtype) if last and _takes(x) and _adjacent(x) else None
+
+
+def _takes(x: torch.Tensor) -> bool:
+    return x.dim() > 0 and 0 not in x.shape and x.dtype in DTYPES
+
+
+def _adjacent(x: torch.Tensor) -> bool:
+    return x.stride(-1) == 1 or x.shape[-1] == 1
 
 
 def _log_softmax_by_torch(x: Any, dim: Any, dtype: torch.dtype | None) -> torch.Tensor:
@@ -144,8 +143,7 @@ LOG_SOFTMAX = RowOp(
 def _numbers_checked(x: torch.Tensor, target: Maybe, temperature: float) -> tuple[float] | None:
     if target is not None:
         _check_target(x, target, temperature)
-    by_kernels = 0 not in x.shape and x.dtype in DTYPES and (target is not None or _adjacent(x))
-    return (temperature,) if by_kernels else None
+    return (temperature,) if _takes(x) and (target is not None or _adjacent(x)) else None
 
 
 def _check_target(logits: torch.Tensor, target: torch.Tensor, temperature: float) -> None:
@@ -175,11 +173,10 @@ def _numbers_by_torch(x: torch.Tensor, target: Maybe, temperature: float) -> Any
     """logsumexp, or with a target log p[target] and entropy."""
     if target is not None:
         _check_target(x, target, temperature)
-    z = x.to(torch.promote_types(x.dtype, torch.float32))
-    z = z if temperature == 1 else z / temperature
-    lse = z.logsumexp(-1)
     if target is None:
-        return lse
+        return torch.logsumexp(x.float() if getattr(x, "dtype", None) in SMALL else x, -1)
+    z = x.to(torch.promote_types(x.dtype, torch.float32)) / temperature
+    lse = z.logsumexp(-1)
     chosen = z.gather(-1, target.unsqueeze(-1)).squeeze(-1)
     p = torch.softmax(z, -1)
     finite = torch.where(p > 0, z, 0.0)  # a logit of −inf adds nothing

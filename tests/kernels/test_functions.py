@@ -640,7 +640,7 @@ def test_operators_keep_the_rules_of_pytorchs_operators(device: str) -> None:
     x = torch.randn(3, 8, device=device)[:, :5]
     for reduction in ("none", "mean", "sum"):
         weight = torch.rand(5, device=device) if reduction == "mean" else None
-        rest = (-100, reduction, 0.1, 0.0, 2.0, 0.5, torch.float32)
+        rest = (reduction, torch.float32, -100, 0.1, 2.0, 0.5, 0.0)
         opcheck(losses.LOSS.operator, (x.clone().requires_grad_(), target, weight, *rest))
         loss, lse = losses.LOSS.operator(x, target, weight, *rest)
         dloss = torch.rand_like(loss)

@@ -18,8 +18,8 @@ from kernels import launch as launching
 from kernels.calls import padded_like
 from kernels.copy.copy_triton import CopyTriton
 from kernels.device import Device
-from kernels.launch import launch, load_hint, recording, store_hint, workspace
-from kernels.repeat import _KNOWN, Repeatable, alike, dense
+from kernels.launch import Launched, launch, load_hint, recording, store_hint, workspace
+from kernels.repeat import _KNOWN, alike, dense, repeatable
 
 L2 = 4096  # bytes
 Call = Callable[[torch.Tensor], torch.Tensor]
@@ -61,7 +61,8 @@ def test_a_launch_is_the_ordinary_one_and_is_told_to_who_listens() -> None:
         call(x, y, 3, BLOCK=4, num_warps=8),
         call(x, y, 3, BLOCK=4),
     ]
-    (one,) = seen.launches
+    (one,) = seen
+    assert isinstance(one, Launched)
     assert (one.grid, one.arguments[2:]) == ((5, 1, 1), (3, 4))
 
 
@@ -187,11 +188,11 @@ def test_all_launches_are_repeated_on_other_memory(launcher: Launcher) -> None:
         launch(first, (2,), (base, weight, 5, space, y), {"BLOCK": 8})
         launch(second, (3,), (space, weight, 6, x, y), {"BLOCK": 9})
 
-    repeatable = Repeatable(work, 0, dense((8,), torch.float32))
+    again = repeatable(work, 0, dense((8,), torch.float32))
     pools = [torch.empty(64) for _ in range(4)]
     for lead in (0, 2, 0, 2):  # by each alignment, an ordinary launch and then a repeated one
         x = pools.pop()
-        (y,) = repeatable(x[lead:], None)
+        (y,) = again(x[lead:], None)
         pools.insert(0, x)
         last = x, y, lead
     assert (first.ordinary, second.ordinary) == (2, 2)
@@ -215,9 +216,9 @@ def test_what_might_come_out_wrong_is_launched_the_ordinary_way(
             other = torch.ones(1) if case == "another tensor" else (x,)
             launch(kernel, (1,), (x, other, 1, y, y), {"BLOCK": 1})
 
-    repeatable = Repeatable(work, 0)
+    again = repeatable(work, 0)
     for _ in range(3):
-        repeatable(torch.empty(8), torch.empty(8))
+        again(torch.empty(8), torch.empty(8))
     assert runs.call_count == 3
     assert kernel.again == []
 
@@ -225,10 +226,10 @@ def test_what_might_come_out_wrong_is_launched_the_ordinary_way(
 @pytest.mark.usefixtures("card")
 def test_two_places_that_held_one_tensor_are_told_apart_later(launcher: Launcher) -> None:
     kernel = Launchable(launcher)
-    repeatable = Repeatable(lambda x, y: launch(kernel, (1,), (x, None, 1, y, y), {"BLOCK": 1}), 0)
+    again = repeatable(lambda x, y: launch(kernel, (1,), (x, None, 1, y, y), {"BLOCK": 1}), 0)
     first, second, other = torch.ones(64), torch.ones(64), torch.ones(64)
     for pair in ((first, first), (first, second), (second, other)):
-        repeatable(*pair)
+        again(*pair)
     (last,) = kernel.again
     assert last[0] == second.data_ptr()
     assert last[3] == last[4] == other.data_ptr()
@@ -238,10 +239,10 @@ def test_two_places_that_held_one_tensor_are_told_apart_later(launcher: Launcher
 def test_profilers_see_every_launch(launcher: Launcher, monkeypatch: pytest.MonkeyPatch) -> None:
     runtime = pytest.importorskip("triton").knobs.runtime
     kernel = Launchable(launcher)
-    repeatable = Repeatable(lambda x, y: launch(kernel, (1,), (x, None, 1, y, y), {"BLOCK": 1}), 0)
-    repeatable(SOME, OTHER)
+    again = repeatable(lambda x, y: launch(kernel, (1,), (x, None, 1, y, y), {"BLOCK": 1}), 0)
+    again(SOME, OTHER)
     monkeypatch.setattr(runtime.launch_enter_hook, "calls", [print])
-    repeatable(SOME, OTHER)
+    again(SOME, OTHER)
     assert (kernel.ordinary, kernel.again) == (2, [])
 
 
