@@ -10,16 +10,15 @@ call.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 
-from .calls import DTYPES, LEAST, MOST, RowOp, number
+from .calls import DTYPES, RowOp, number
 from .device import device_of
-from .lines import along, lines
-from .repeat import ALIGNMENT, Layout, dense
+from .lines import Lines, along, lines
+from .repeat import ALIGNMENT, dense
 from .softmax.auto import Auto
 from .softmax_backward.backward_auto import BackwardAuto
 
@@ -59,52 +58,24 @@ def softmax(
         TypeError: an argument has a wrong type; True is not a number.
         ValueError: the temperature is out of range.
     """
-    if type(dim) is not int or type(temperature) is not float:
-        dim, temperature = _dimension(dim), number("temperature", temperature)
+    if type(temperature) is not float:
+        temperature = number("temperature", temperature)
     if type(batch_invariant) is not bool:
         kind = type(batch_invariant).__name__
         raise TypeError(f"softmax(): argument 'batch_invariant' must be bool, not {kind}")
+    if type(dim) is not int:
+        return by_torch(x, dim, temperature, batch_invariant, dtype)
     return SOFTMAX.run((x,), (dim, temperature, batch_invariant, dtype))  # type: ignore[no-any-return]
 
 
-# --- arguments ---
-
-
-def _dimension(dim: Any) -> int:
-    if not isinstance(dim, bool):
-        try:
-            return operator.index(dim)
-        except TypeError:
-            pass
-    raise TypeError(f"softmax(): argument 'dim' must be int, not {type(dim).__name__}")
-
-
 def _checked(
-    x: Any, dim: int, temperature: float, fixed: bool, wanted: Any
-) -> tuple[int, float, bool, torch.dtype]:
-    """The options with the dtype of the result; checks all arguments, see `softmax`."""
-    if not isinstance(x, torch.Tensor):
-        raise TypeError(f"softmax(): argument 'x' must be Tensor, not {type(x).__name__}")
-    most = max(x.dim(), 1)  # a tensor without dimensions may be given 0 or -1, as PyTorch has it
-    if not -most <= dim < most:
-        raise IndexError(
-            f"Dimension out of range (expected to be in range of [{-most}, {most - 1}], "
-            f"but got {dim})"
-        )
-    if not LEAST <= temperature <= MOST:
-        number("temperature", temperature)
-    result = x.dtype if wanted is None else wanted
-    if not isinstance(result, torch.dtype):
-        name = type(wanted).__name__
-        raise TypeError(f"softmax(): argument 'dtype' must be torch.dtype, not {name}")
-    if result not in DTYPES or x.is_complex():
-        names = ", ".join(str(dtype).removeprefix("torch.") for dtype in DTYPES)
-        refused = x.dtype if x.is_complex() else result
-        raise NotImplementedError(
-            f'"softmax" not implemented for {str(refused).removeprefix("torch.")}: '
-            f"the result is one of {names}; dtype= casts"
-        )
-    return dim, temperature, fixed, result
+    x: torch.Tensor, dim: int, temperature: float, fixed: bool, wanted: torch.dtype | None
+) -> tuple[int, float, bool, torch.dtype] | None:
+    """The options with the dtype of the result; None where PyTorch raises an error."""
+    number("temperature", temperature)
+    most, result = max(x.dim(), 1), x.dtype if wanted is None else wanted
+    takes = -most <= dim < most and result in DTYPES and not x.is_complex()
+    return (dim, temperature, fixed, result) if takes else None
 
 
 # --- by PyTorch's operations ---
@@ -113,21 +84,23 @@ def _checked(
 def by_torch(
     x: torch.Tensor, dim: int, temperature: float, fixed: bool, dtype: torch.dtype | None
 ) -> torch.Tensor:
-    """Softmax by PyTorch's operations, contiguous, with dtype ``dtype``.
+    """Softmax by PyTorch's operations, contiguous, with dtype ``dtype``; errors are PyTorch's.
 
     ``fixed`` changes nothing: no bit of PyTorch's softmax depends on the number of rows.
     """
-    *_, result = _checked(x, dim, temperature, fixed, dtype)
-    if temperature == 1.0:
-        return torch.softmax(x, dim, result)  # named, the dtype is not changed by autocast
-    wide = torch.promote_types(result, torch.float32)
-    x = x.to(result).to(wide)
+    number("temperature", temperature)
+    if dtype is None and isinstance(x, torch.Tensor):
+        dtype = x.dtype  # named, it is not changed by autocast
+    if temperature == 1.0 or dtype not in DTYPES or x.is_complex():
+        return torch.softmax(x, dim, dtype)
+    wide = torch.promote_types(dtype, torch.float32)
+    x = x.to(dtype).to(wide)
     if torch.jit._trace.is_tracing() or x.dim() == 0 or x.shape[dim] > 0:
         # as in the kernels: subtracted before the division, a small temperature cannot overflow;
         # softmax's derivative in it is zero
         x = x - x.detach().amax(dim, keepdim=True)
     y = torch.softmax(x / temperature, dim, wide)
-    return y if result is wide else y.to(result)
+    return y if dtype is wide else y.to(dtype)
 
 
 def gradient_by_torch(
@@ -146,8 +119,7 @@ def gradient_by_torch(
 def _work(
     x: torch.Tensor, dim: int, temperature: float, fixed: bool, dtype: torch.dtype
 ) -> Callable[..., None]:
-    place = dim % max(x.dim(), 1)
-    found = lines(x.shape or (1,), x.stride() or (1,), place)
+    place, found = dim % max(x.dim(), 1), _lines(x, dim)
     rowwise = (
         (found is not None and found.inner == 1 and found.strides[1] == 1)
         and (temperature == 1 and dtype is x.dtype and x.numel() > 0)
@@ -172,38 +144,27 @@ def _gradient_work(
     y: torch.Tensor, dy: torch.Tensor, dim: int, temperature: float, dtype: torch.dtype
 ) -> Callable[..., None]:
     place = dim % max(y.dim(), 1)
-
-    def launch(y: torch.Tensor, dy: torch.Tensor, dx: torch.Tensor) -> None:
-        BACKWARD.into(_at_least_1d(y), _at_least_1d(dy), _at_least_1d(dx), place, temperature)
-
-    return launch
+    return lambda *tensors: BACKWARD.into(*map(_at_least_1d, tensors), place, temperature)
 
 
 def _at_least_1d(x: torch.Tensor) -> torch.Tensor:
     return x.view(1) if x.dim() == 0 else x
 
 
-def _has_lines(x: torch.Tensor, dim: int) -> bool:
-    """Whether a kernel can read ``x`` in place."""
-    whole = x.numel() == 0 or x.dim() == 0
-    return whole or lines(x.shape, x.stride(), dim % x.dim()) is not None
+def _lines(x: torch.Tensor, dim: int) -> Lines | None:
+    return lines(x.shape or (1,), x.stride() or (1,), dim % max(x.dim(), 1))
 
 
 def _arranged(
     x: torch.Tensor, dim: int, temperature: float, fixed: bool, dtype: torch.dtype | None
 ) -> Sequence[torch.Tensor]:
-    if x.dtype not in DTYPES:
-        x = x.to(dtype)
-    return (x if _has_lines(x, dim) else x.contiguous(),)
+    x = x if x.dtype in DTYPES else x.to(dtype)
+    return (x if _lines(x, dim) else x.contiguous(),)
 
 
 def _arranged_gradient(y: torch.Tensor, dy: torch.Tensor, dim: int, *_: Any) -> Any:
-    in_place = _has_lines(y, dim) and _has_lines(dy, dim)
+    in_place = _lines(y, dim) and _lines(dy, dim)
     return (y, dy) if in_place else (y.contiguous(), dy.contiguous())
-
-
-def _answers(x: torch.Tensor, *rest: Any) -> Sequence[Layout]:
-    return [dense(x.shape, rest[-1])]
 
 
 # --- the operation ---
@@ -213,7 +174,7 @@ _OPTIONS = "SymInt dim, float temperature, ScalarType dtype"
 GRADIENT = RowOp(
     schema=f"softmax_backward(Tensor y, Tensor dy, {_OPTIONS}) -> Tensor",
     checked=lambda y, dy, *options: options,
-    answers=_answers,
+    answers=lambda y, dy, dim, temperature, dtype: [dense(y.shape, dtype)],
     work=_gradient_work,
     by_torch=gradient_by_torch,
     arranged=_arranged_gradient,
@@ -222,7 +183,7 @@ SOFTMAX = RowOp(
     schema="softmax(Tensor x, SymInt dim, float temperature, bool fixed, ScalarType dtype)"
     " -> Tensor",
     checked=_checked,
-    answers=_answers,
+    answers=lambda x, dim, temperature, fixed, dtype: [dense(x.shape, dtype)],
     work=_work,
     by_torch=by_torch,
     arranged=_arranged,

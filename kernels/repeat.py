@@ -45,9 +45,8 @@ def alike(*tensors: torch.Tensor) -> Callable[..., bool | None]:
     return check
 
 
-def unlike(*_: Any) -> None:
-    """Stands for the test of `alike` where there is none yet."""
-    return None
+def unlike(*_: Any) -> Any:
+    """Stands for a test that is never true, or for work that does nothing."""
 
 
 def dense(shape: Sequence[int], dtype: torch.dtype) -> Layout:
@@ -74,7 +73,7 @@ def repeatable(work: Callable[..., None], index: int, *answers: Layout) -> Call:
     empty: Callable[..., torch.Tensor] = getattr(
         torch._C._dynamo.guards, f"_empty_strided_{kind}", None
     ) or (lambda *layout: torch.empty_strided(*layout[:2], dtype=layout[2], device=name))
-    known: dict[object, Callable[[list[int]], bool]] = {}  # by alignment
+    known: dict[object, Callable[[list[int]], bool | None]] = {}  # by alignment
 
     def call(*inputs: torch.Tensor | None) -> list[torch.Tensor]:
         if index >= 0 and torch._C._cuda_getDevice() != index:
@@ -107,7 +106,7 @@ def repeatable(work: Callable[..., None], index: int, *answers: Layout) -> Call:
     return call
 
 
-def _repeated(seen: list[Any], starts: list[int], index: int) -> Callable[[list[int]], bool]:
+def _repeated(seen: list[Any], starts: list[int], index: int) -> Callable[[list[int]], bool | None]:
     """A function that repeats launches on tensors at other addresses; returns whether it did.
 
     It adds to the list of addresses that it is given. It refuses if a launch received a tensor that
@@ -130,14 +129,14 @@ def _repeated(seen: list[Any], starts: list[int], index: int) -> Callable[[list[
                 places.append(known.index(argument.data_ptr()))
                 shifted |= places[-1] >= len(known) // 2
             else:
-                return _never
+                return unlike
         how = _launcher(each, count, given[count:])
         nested = any(hasattr(x, "data_ptr") for y in given if isinstance(y, tuple) for x in y)
         if how is None or nested or count < 2:
-            return _never
+            return unlike
         found.append((*how, itemgetter(*places)))
     if not found or empty is None:
-        return _never
+        return unlike
     hooks, stream_of = found[0][0], torch._C._cuda_getCurrentRawStream
 
     def again(starts: list[int]) -> bool:
@@ -159,10 +158,6 @@ def _repeated(seen: list[Any], starts: list[int], index: int) -> Callable[[list[
         return True
 
     return again
-
-
-def _never(_: list[int]) -> bool:
-    return False
 
 
 def _extended(starts: list[int]) -> list[int]:

@@ -133,7 +133,12 @@ def cross_entropy(
         and type(temperature) is float
         and type(z_loss) is float
     ):
-        settings = _exact(*settings)
+        numbers = _numbers(softcap, temperature, z_loss)
+        if type(label_smoothing) is int:
+            label_smoothing = float(label_smoothing)
+        settings = reduction, dtype, ignore_index, label_smoothing, *numbers
+        if type(ignore_index) is not int or type(label_smoothing) is not float:
+            return by_torch(input, target, weight, *settings)
     tensors = (input, target) if weight is None else (input, target, weight)
     if inplace and isinstance(input, torch.Tensor) and input.requires_grad:
         return _in_place(tensors, settings)
@@ -141,19 +146,6 @@ def cross_entropy(
 
 
 # --- arguments: input, target and weight, then reduction, dtype and the fields of `Options` ---
-
-
-def _exact(
-    reduction: Any, dtype: Any, ignore_index: Any, label_smoothing: Any, *numbers: Any
-) -> tuple[Any, ...]:
-    """The options in exact types; errors are PyTorch's own for its own options."""
-    if type(ignore_index) is not int or type(label_smoothing) is not float:
-        F.cross_entropy(
-            *(torch.zeros(1, 1, device="cpu"), torch.zeros(1, dtype=torch.int64, device="cpu")),
-            ignore_index=ignore_index,
-            label_smoothing=label_smoothing,
-        )
-    return reduction, dtype, int(ignore_index), float(label_smoothing), *_numbers(*numbers)
 
 
 def _numbers(softcap: Any, temperature: Any, z_loss: Any) -> tuple[float, float, float]:
@@ -218,17 +210,9 @@ def _arranged(input: torch.Tensor, target: torch.Tensor, weight: Maybe, *_: Any)
 # --- by PyTorch's operations ---
 
 
-def by_torch(
-    input: torch.Tensor,
-    target: torch.Tensor,
-    weight: Maybe,
-    reduction: str,
-    dtype: torch.dtype | None,
-    ignore_index: int,
-    label_smoothing: float,
-    *numbers: Any,
-) -> torch.Tensor:
-    """The loss by PyTorch's operations, for any input that they accept."""
+def by_torch(input: Any, target: Any, weight: Any, *options: Any) -> torch.Tensor:
+    """The loss by PyTorch's operations, for any input that they accept; errors are PyTorch's."""
+    reduction, dtype, ignore_index, label_smoothing, *numbers = options
     softcap, temperature, z_loss = _numbers(*numbers)
     z = input  # PyTorch refuses anything that is no logits
     if isinstance(input, torch.Tensor):

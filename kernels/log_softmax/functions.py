@@ -158,14 +158,11 @@ def _check_target(logits: torch.Tensor, target: torch.Tensor, temperature: float
             f"logprob_entropy(): of logits (…, N) there is a target (…) for each row, "
             f"not {tuple(target.shape)} of {tuple(logits.shape)}"
         )
-    if not logits.is_floating_point() or target.dtype is not torch.int64:
+    kinds = target.dtype, target.device
+    if not logits.is_floating_point() or kinds != (torch.int64, logits.device):
         raise RuntimeError(
-            "logprob_entropy(): logits are of a floating dtype and targets int64, "
-            f"not {logits.dtype} and {target.dtype}"
-        )
-    if target.device != logits.device:
-        raise RuntimeError(
-            f"logprob_entropy(): targets are on {target.device}, logits on {logits.device}"
+            "logprob_entropy(): logits are of a floating dtype, and targets int64 on their device, "
+            f"not {logits.dtype} on {logits.device} and {kinds[0]} on {kinds[1]}"
         )
 
 
