@@ -21,7 +21,8 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from kernels.cross_entropy.functions import cross_entropy, logprob_entropy
+from kernels.cross_entropy.functions import cross_entropy
+from kernels.log_softmax.functions import logprob_entropy
 
 BONUS = 0.01  # of the entropy, in a policy's loss
 Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]  # of logits (…, N) and targets (…)

@@ -13,8 +13,8 @@ __version__ = "0.1.0"
 
 if __name__ != "kernels":
     from .cross_entropy.functions import cross_entropy as cross_entropy
-    from .cross_entropy.functions import logprob_entropy as logprob_entropy
     from .functions import softmax as softmax
     from .kl_div.functions import kl_div as kl_div
     from .log_softmax.functions import log_softmax as log_softmax
+    from .log_softmax.functions import logprob_entropy as logprob_entropy
     from .log_softmax.functions import logsumexp as logsumexp

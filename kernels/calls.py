@@ -15,7 +15,7 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from numbers import Real
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import torch
 from torch._C import _are_functorch_transforms_active as _transforms_active
@@ -25,7 +25,7 @@ from torch.autograd import Function, forward_ad
 from torch.compiler import is_dynamo_compiling
 
 from .language import tl
-from .repeat import Layout, alike, unlike
+from .repeat import Layout, alike, repeatable, unlike
 
 DTYPES = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
 LEAST, MOST = 1e-30, 1e30  # temperatures that leave float32 neither zero nor infinity
@@ -39,24 +39,38 @@ AUTOGRAD = torch._C.DispatchKey.AutogradFunctionality
 _LIBRARIES: list[torch.library.Library] = []  # an operator lives as long as its library
 
 Tensors = tuple[torch.Tensor, ...]
+Maybe = torch.Tensor | None
 
 
 def watched(x: Any) -> bool:
     """Whether a call on ``x`` must not simply launch a kernel.
 
     True under compilation, tracing, transforms, dispatch modes and forward-mode differentiation;
-    also for a subclass, a device without kernels, and a conjugated or negated view.
+    also for a subclass, a device without kernels, and a nested, batched, conjugated or negated
+    tensor.
     """
     return (
         is_dynamo_compiling()  # first: Dynamo follows none of what comes after
         or type(x) not in PLAIN
         or not (x.is_cuda or (INTERPRETED and x.is_cpu))
         or x.is_neg()
-        or forward_ad._current_level >= 0
+        or x.is_nested
+        or torch._C._functorch.is_legacy_batchedtensor(x)  # autograd's own vmap
         or _dispatch_modes() > 0
-        or _transforms_active()
+        or transformed()
         or _is_tracing()
     )
+
+
+def transformed() -> bool:
+    """Whether forward-mode differentiation or a functorch transform is active."""
+    return forward_ad._current_level >= 0 or _transforms_active()
+
+
+def runs_on(x: Any) -> bool:
+    """Whether a kernel can run on the device of ``x``."""
+    kind = x.device.type
+    return tl is not None and (kind == "cuda" or (kind == "cpu" and INTERPRETED))
 
 
 def number(name: str, value: Any, least: float = LEAST, zero: bool = False) -> float:
@@ -65,45 +79,12 @@ def number(name: str, value: Any, least: float = LEAST, zero: bool = False) -> f
     Raises:
         TypeError, ValueError: it is no number, or out of range.
     """
+    real = isinstance(value, Real) and not isinstance(value, bool)
     # where a call is compiled it may be symbolic, and no text can be made of it
-    if isinstance(value, bool) or not isinstance(value, Real):
-        raise TypeError(_must_be(name, value, least, zero))
-    if not (least <= value <= MOST or (zero and value == 0)):  # type: ignore[operator]
-        raise ValueError(_must_be(name, value, least, zero))
-    return float(value)
-
-
-def _must_be(name: str, value: Any, least: float, zero: bool) -> str:
+    if real and (least <= value <= MOST or (zero and value == 0)):
+        return float(value)
     wanted = f"{'0 for none, or ' if zero else ''}a number from {least:g} to {MOST:g}"
-    return f"{name} must be {wanted}, not {value!r}"
-
-
-def transformed() -> bool:
-    """Whether forward-mode differentiation or a functorch transform is active."""
-    return forward_ad._current_level >= 0 or _transforms_active()
-
-
-def runs_on(x: torch.Tensor) -> bool:
-    """Whether a kernel can run on the device of ``x``."""
-    kind = x.device.type
-    return tl is not None and (kind == "cuda" or (kind == "cpu" and INTERPRETED))
-
-
-def plain_gradient(*grads: torch.Tensor | None) -> bool:
-    """Whether a backward pass given these gradients may launch kernels on them."""
-    return not (
-        torch.is_grad_enabled()  # the gradient is to be differentiated in its turn
-        or _dispatch_modes() > 0
-        or transformed()
-        or _is_tracing()
-        or any(
-            type(grad) is not torch.Tensor
-            or grad.is_neg()
-            or torch._C._functorch.is_legacy_batchedtensor(grad)  # autograd's own vmap
-            for grad in grads
-            if grad is not None
-        )
-    )
+    raise (ValueError if real else TypeError)(f"{name} must be {wanted}, not {value!r}")
 
 
 def gradient_of(
@@ -127,178 +108,308 @@ def gradient_of(
     return dx
 
 
-def define(
-    schema: str,
-    kernel: Callable[..., Any],
-    fake: Callable[..., Any],
-    by_torch: Callable[..., Any],
-    differentiable: Callable[..., Any] | None = None,
-) -> Any:
-    """Registers a PyTorch operator, for torch.compile and torch.export.
-
-    PyTorch accepts one definition per name. If the module is imported twice (a checkout beside the
-    installed package, or a reload), the operator of the first import stays.
-
-    Args:
-        schema: From the operator's name on.
-        kernel: Computes the answers on a CPU or GPU; they share no memory with the inputs.
-        fake: Returns empty answers of the right shape and dtype.
-        by_torch: Computes the answers by PyTorch's operations, for transforms such as vmap.
-        differentiable: Computes the answers where the first tensor needs a gradient; without it,
-            ``by_torch`` does.
-    """
-    name = schema.partition("(")[0]
-    operators = getattr(torch.ops, NAMESPACE)
-
-    def autograd(*arguments: Any) -> Any:
-        tensors = [each for each in arguments if isinstance(each, torch.Tensor)]
-        if transformed():
-            return by_torch(*arguments)
-        if torch.is_grad_enabled() and any(each.requires_grad for each in tensors):
-            alone = differentiable is not None and not any(t.requires_grad for t in tensors[1:])
-            return differentiable(*arguments) if alone else by_torch(*arguments)  # type: ignore[misc]
-        return _below_autograd(getattr(operators, name).default, *arguments)
-
-    if not hasattr(operators, name):
-        library = torch.library.Library(NAMESPACE, "FRAGMENT")
-        library.define(schema, tags=torch.Tag.pt2_compliant_tag)
-        for key in ("CPU", "CUDA"):
-            library.impl(name, kernel, key)
-        library.impl(name, autograd, "Autograd")
-        library.impl(name, by_torch, "FuncTorchBatched")
-        torch.library.register_fake(f"{NAMESPACE}::{name}", fake, lib=library)
-        _LIBRARIES.append(library)
-    return getattr(operators, name).default
-
-
+@dataclass(slots=True, eq=False)
 class Plan:
-    """How kernels compute an operation and its gradient for tensors of one layout.
-
-    Args:
-        op: The operation.
-        options: Its options, as its gradient takes them.
-        call: Computes the operation's answers, the first ones for the caller, the others kept for
-            the gradient; what follows them nobody looks at.
-        gradient: The gradient of the first tensor, from what `RowOp.saved` returned and the
-            gradients of the caller's answers.
-        alone: Computes the caller's answers where no gradient is needed; None takes ``call``.
-        shown: The number of the caller's answers.
+    """How kernels compute an operation for tensors of one layout.
 
     Attributes:
-        direct: Whether the functions take the tensors themselves, or as `RowOp.arranged` has them.
+        op: The operation.
+        options: As its gradient takes them.
+        call: Computes all answers from rows; those for the caller come first.
+        alone: Computes the caller's answers from the tensors, where no gradient is needed.
+        shown: The number of the caller's answers.
+        work: What launches the kernels; None where an operator does.
+        direct: Whether the tensors are rows already, or `RowOp.arranged` makes them.
+        shape: The shape of the caller's answers, where it is not what ``call`` returns.
         like: The test that `alike` made from the tensors of an earlier gradient.
+        gradient: What computed that gradient.
     """
 
-    def __init__(
-        self,
-        op: RowOp[Any],
-        options: Sequence[Any],
-        call: Callable[..., Sequence[torch.Tensor]],
-        gradient: Callable[..., torch.Tensor],
-        *,
-        alone: Callable[..., Sequence[torch.Tensor]] | None = None,
-        shown: int = 1,
-    ) -> None:
-        self.op, self.options, self.call, self.gradient = op, options, call, gradient
-        self.alone, self.shown, self.direct = alone or call, shown, True
-        self.like: Callable[..., bool | None] = unlike
-
-
-P = TypeVar("P", bound=Plan)
+    op: RowOp
+    options: tuple[Any, ...]
+    call: Callable[..., Sequence[Any]]
+    alone: Callable[..., Sequence[Any]]
+    shown: int
+    work: Any = None
+    direct: bool = True
+    shape: Sequence[int] | None = None
+    like: Callable[..., bool | None] = unlike
+    gradient: Callable[..., Any] = unlike
 
 
 @dataclass(frozen=True, eq=False)
-class RowOp(Generic[P]):
+class RowOp:
     """An operation on rows: all that the ways of a call need to know of it.
 
-    Trailing tensors that are None are left out of ``tensors``.
+    Its functions take the tensors of the schema, None for one that is not given, then the options.
+    The caller gets as many answers as there are tensors, at most ``differentiable``.
 
     Attributes:
         schema: Of its PyTorch operator: tensors, then options.
-        plan_of: The plan for tensors and options, None where PyTorch's operations compute them.
-        fake: Empty answers, for tensors and options.
-        by_torch: The answers by PyTorch's operations.
+        checked: The options as kernels take them; None where PyTorch's operations compute. Raises
+            where an argument is wrong.
+        answers: The layout of each answer, the caller's first, then those kept for the gradient.
+        work: Returns a function that launches kernels on the tensors and on memory for the answers.
+        by_torch: The caller's answers by PyTorch's operations, for any arguments.
+        arranged: The tensors in a layout that kernels take; None where they take any.
+        shape: The shape of a caller's answer if it differs where tensors are arranged, else None.
+            If there is this function, the operator takes arranged tensors only.
+        gradient: Computes the gradient of the first tensor: an operation, or a function of
+            PyTorch's; None if this operation is a gradient. It takes what is saved, a gradient or
+            None for each of the first ``differentiable`` answers, and options.
         saved: What the gradient takes, from the tensors and the answers.
-        gradient: The gradient of the first tensor, an operator or a function of PyTorch's: takes
-            what is saved, a gradient or None for each of the first ``differentiable`` answers, and
-            the options.
-        gradient_by_torch: The same by PyTorch's operations, which can be differentiated again.
-        differentiable: The number of answers that have a gradient.
-        arranged: The tensors in a layout that kernels take.
         gradient_options: The options that the gradient takes, from the first tensor and options.
+        differentiable: The number of answers that have a gradient.
         inputs: The number of tensors in the schema.
-        answers: The number of answers in the schema.
+        outputs: The number of answers in the schema.
         operator: The registered operator.
     """
 
     schema: str
-    plan_of: Callable[..., P | None]
-    fake: Callable[..., Any]
+    checked: Callable[..., tuple[Any, ...] | None]
+    answers: Callable[..., Sequence[Layout]]
+    work: Callable[..., Callable[..., None]]
     by_torch: Callable[..., Any]
-    saved: Callable[[Tensors, Sequence[torch.Tensor]], Sequence[torch.Tensor | None]]
-    gradient: Callable[..., torch.Tensor]
-    gradient_by_torch: Callable[..., torch.Tensor]
+    arranged: Callable[..., Sequence[Maybe]] | None = None
+    shape: Callable[..., Sequence[int] | None] | None = None
+    gradient: RowOp | Callable[..., torch.Tensor] | None = None
+    saved: Callable[[Sequence[Any], Sequence[Any]], Sequence[Maybe]] = lambda _, answers: answers
+    gradient_options: Callable[..., tuple[Any, ...]] = lambda x, *options: options
     differentiable: int = 1
-    arranged: Callable[..., Tensors] = lambda *tensors: tensors
-    gradient_options: Callable[..., Sequence[Any]] = lambda x, *options: options
     inputs: int = field(init=False)
-    answers: int = field(init=False)
+    outputs: int = field(init=False)
     operator: Any = field(init=False)
     # By the facts that are cheapest to read; the test that `alike` made compares the rest
-    _plans: dict[Any, list[tuple[Callable[..., bool | None], P]]] = field(
+    _plans: dict[Any, list[tuple[Callable[..., bool | None], Plan]]] = field(
         init=False, default_factory=dict
     )
 
     def __post_init__(self) -> None:
-        given, _, made = self.schema.partition("->")
-        object.__setattr__(self, "inputs", given.count("Tensor"))
-        object.__setattr__(self, "answers", made.count("Tensor"))
-        operator = define(self.schema, self._kernel, self.fake, self.by_torch, self._traced)
-        object.__setattr__(self, "operator", operator)
+        """Registers the operator, for torch.compile and torch.export.
 
-    def recall(self, tensors: Tensors, options: tuple[Any, ...]) -> P | None:
-        """The plan of an earlier call like this one, which nothing observes; else None.
+        PyTorch accepts one definition per name. If the module is imported twice (a checkout beside
+        the installed package, or a reload), the operator of the first import stays.
+        """
+        given, _, made = self.schema.partition("->")
+        name, operators = given.partition("(")[0], getattr(torch.ops, NAMESPACE)
+        object.__setattr__(self, "inputs", given.count("Tensor"))
+        object.__setattr__(self, "outputs", made.count("Tensor"))
+        if not hasattr(operators, name):
+            library = torch.library.Library(NAMESPACE, "FRAGMENT")
+            library.define(self.schema, tags=torch.Tag.pt2_compliant_tag)
+            for key in ("CPU", "CUDA"):
+                library.impl(name, self._kernel, key)
+            library.impl(name, self._autograd, "Autograd")
+            library.impl(name, self._by_torch, "FuncTorchBatched")
+            torch.library.register_fake(f"{NAMESPACE}::{name}", self._fake, lib=library)
+            _LIBRARIES.append(library)
+        object.__setattr__(self, "operator", getattr(operators, name).default)
+
+    def run(self, tensors: Tensors, options: tuple[Any, ...]) -> Any:
+        """The caller's answers, one tensor or a tuple.
 
         Options are compared by ==: the caller tells True, 1 and 1.0 apart.
-        """
-        x = tensors[0]
-        if is_dynamo_compiling() or type(x) not in PLAIN or forward_ad._current_level >= 0:
-            return None
-        try:
-            known = self._plans.get((x.shape, len(tensors), options), ())
-        except (RuntimeError, TypeError):  # nested tensors have no shape, symbolic ones no hash
-            return None
-        for like, plan in known:
-            if like(*tensors):
-                return plan
-        return None
 
-    def plan(self, tensors: Tensors, options: tuple[Any, ...]) -> P | None:
-        """The plan for checked options, remembered; None where PyTorch's operations compute."""
-        plan = self.recall(tensors, options)
-        if plan is None and (plan := self.plan_of(*tensors, *options)) is not None:
-            if len(self._plans) >= KEPT:
-                self._plans.clear()
-            known = self._plans.setdefault((tensors[0].shape, len(tensors), options), [])
-            if len(known) >= STRIDES:
-                known.clear()
-            known.append((alike(*tensors), plan))
+        Args:
+            tensors: Those of the schema up to the last that is not None.
+            options: Those of the schema, to be checked.
+        """
+        x, plan = tensors[0], None
+        if not is_dynamo_compiling() and forward_ad._current_level < 0:
+            try:
+                for like, known in self._plans.get((x.shape, len(tensors), options), ()):
+                    if like(*tensors):
+                        plan = known
+                        break
+            except (AttributeError, RuntimeError, TypeError):  # no shape, or one without a hash
+                pass
+        if plan is None and (plan := self.plan(tensors, options)) is None:
+            return self._unplanned(tensors, options)
+        if x.requires_grad and torch.is_grad_enabled():
+            rows = tensors if plan.direct else self.rows(tensors, options)
+            made = _differentiable(plan, *rows)
+        else:
+            made = plan.alone(*tensors)
+            made = made[0] if plan.shown == 1 else tuple(made)
+        return made if plan.shape is None else _shaped(made, plan.shape)
+
+    def rows(self, tensors: Sequence[Any], options: Sequence[Any]) -> Sequence[Any]:
+        """The tensors in a layout that kernels take."""
+        if self.arranged is None:
+            return tensors
+        return _given(self.arranged(*self._padded(tensors), *options))
+
+    def plan(self, tensors: Sequence[Any], options: tuple[Any, ...]) -> Plan | None:
+        """The plan for a call, remembered; None where it may not simply launch kernels."""
+        there = [each for each in tensors if each is not None]
+        if any(map(watched, there)):
+            return None
+        # of another tensor than the first, or of a gradient, only PyTorch computes one
+        if (
+            _need_gradients(there[1:])
+            if self.gradient
+            else torch.is_grad_enabled() and _need_gradients(there)
+        ):
+            return None
+        # of tensors that are all given, as in `run`
+        kind = len(there) if len(there) == len(tensors) else tuple(t is None for t in tensors)
+        key = there[0].shape, kind, options
+        for like, plan in self._plans.get(key, ()):
+            if like(*there):
+                return plan
+        given = self._padded(tensors)
+        final = self.checked(*given, *options)
+        if final is None:
+            return None
+        plan = self._planned(tensors, given, final)
+        if len(self._plans) >= KEPT:
+            self._plans.clear()
+        known = self._plans.setdefault(key, [])
+        if len(known) >= STRIDES:
+            known.clear()
+        known.append((alike(*there), plan))
         return plan
 
-    def _traced(self, *arguments: Any) -> Any:
-        """The operator where the first tensor needs a gradient."""
-        return _traced(self, arguments[self.inputs :], *arguments[: self.inputs])
+    def _planned(self, tensors: Sequence[Any], given: Sequence[Any], options: Any) -> Plan:
+        rows = self.rows(tensors, options)
+        count, x = len(rows), rows[0]
+        padded = self._padded(rows)
+        none, layouts = padded[count:], self.answers(*padded, *options)
+        shown = min(len(tensors), self.differentiable)
+        work = self.work(*padded, *options)
+
+        def launch(*given: Any) -> None:
+            work(*given[:count], *none, *given[count:])
+
+        call = repeatable(launch, x.get_device(), *layouts)
+        alone: Callable[..., Any] = repeatable(launch, x.get_device(), *layouts[:shown])
+        direct = all(map(_same_layout, rows, tensors))
+        if not direct:
+            of_rows = alone
+            alone = lambda *tensors: of_rows(*self.rows(tensors, options))  # noqa: E731
+        return Plan(
+            op=self,
+            options=self.gradient_options(given[0], *options),
+            call=call,
+            alone=alone,
+            shown=shown,
+            work=work,
+            direct=direct,
+            shape=None if direct or not self.shape else self.shape(*given, *options),
+        )
+
+    def _unplanned(self, tensors: Tensors, options: tuple[Any, ...]) -> Any:
+        """The caller's answers by the operator in a compiler, else by PyTorch's operations."""
+        given = self._padded(tensors)
+        compiled = torch.compiler.is_compiling() and runs_on(tensors[0])
+        final = None
+        if compiled and not _need_gradients(tensors[1:]):
+            final = self.checked(*given, *options)
+        if final is None:
+            return self.by_torch(*given, *options)
+        if self.shape is None:
+            return self.operator(*given, *final)
+        made = self.operator(*self._padded(self.rows(tensors, final)), *final)
+        shown = min(len(tensors), self.differentiable)
+        shape = self.shape(*given, *final)
+        if self.outputs > 1:
+            made = made[0] if shown == 1 else made[:shown]
+        return made if shape is None else _shaped(made, shape)
+
+    def _padded(self, tensors: Sequence[Any]) -> tuple[Any, ...]:
+        return (*tensors, *(None,) * (self.inputs - len(tensors)))
+
+    # --- the operator ---
+
+    def _packed(self, made: Sequence[torch.Tensor]) -> Any:
+        """The operator's answers; those that a call does not have are empty."""
+        none = (made[0].new_empty(0) for _ in range(self.outputs - len(made)))
+        return (*made, *none) if self.outputs > 1 else made[0]
+
+    def _fake(self, x: torch.Tensor, *rest: Any) -> Any:
+        return self._packed([_empty(layout, x) for layout in self.answers(x, *rest)])
+
+    def _by_torch(self, x: torch.Tensor, *rest: Any) -> Any:
+        made = self.by_torch(x, *rest)
+        made = made if isinstance(made, tuple) else (made,)
+        kept = self.answers(x, *rest)[len(made) :]  # PyTorch's gradient does not read it
+        return self._packed([*made, *(_empty(layout, x).zero_() for layout in kept)])
 
     def _kernel(self, *arguments: Any) -> Any:
-        """The operator on real tensors."""
-        plan, tensors = None, _given(arguments[: self.inputs])
-        if runs_on(tensors[0]):
-            plan = self.plan(tensors, arguments[self.inputs :])
+        tensors, options = _given(arguments[: self.inputs]), arguments[self.inputs :]
+        plan = self.plan(tensors, options)
         if plan is None:
-            return self.by_torch(*arguments)
-        made = plan.call(*(tensors if plan.direct else self.arranged(*tensors)))
-        none = [made[0].new_empty(0) for _ in range(self.answers - len(made))]
-        return made[0] if self.answers == 1 else (*made[: self.answers], *none)
+            return self._by_torch(*arguments)
+        return self._packed(plan.call(*(tensors if plan.direct else self.rows(tensors, options))))
+
+    def _autograd(self, *arguments: Any) -> Any:
+        tensors, options = arguments[: self.inputs], arguments[self.inputs :]
+        needed = torch.is_grad_enabled() and _need_gradients(tensors)
+        alone = self.gradient is not None and not _need_gradients(tensors[1:])
+        if transformed() or (needed and not alone):
+            return self._by_torch(*arguments)
+
+        def below(*tensors: Any) -> tuple[torch.Tensor, ...]:
+            with torch._C._AutoDispatchBelowAutograd():
+                made = self.operator(*tensors, *options)
+            return made if isinstance(made, tuple) else (made,)
+
+        if not needed:
+            return self._packed(below(*tensors))
+        of_gradient = self.gradient_options(tensors[0], *options)
+        return _differentiable(Plan(self, of_gradient, below, below, self.outputs), *tensors)
+
+
+class _Differentiable(Function):
+    """An operation and its gradient, by kernels or by the operators that a compiler traces."""
+
+    @staticmethod
+    def forward(ctx: Any, plan: Plan, *tensors: torch.Tensor) -> Any:
+        made = plan.call(*tensors)
+        ctx.plan = plan
+        ctx.save_for_backward(*plan.op.saved(tensors, made))
+        if plan.shown == 1:
+            return made[0]
+        ctx.set_materialize_grads(False)
+        if plan.work is None:
+            ctx.mark_non_differentiable(*made[plan.op.differentiable :])
+        return tuple(made[: plan.shown])
+
+    @staticmethod
+    def backward(ctx: Any, *grads: torch.Tensor | None) -> tuple[torch.Tensor | None, ...]:
+        plan, saved = ctx.plan, ctx.saved_tensors
+        if not (
+            is_dynamo_compiling() or torch.is_grad_enabled() or forward_ad._current_level >= 0
+        ) and plan.like(saved[0], *grads):
+            dx = plan.gradient(*saved, *grads)[0]
+        else:
+            dx = _gradient(plan, saved, grads[: plan.op.differentiable])
+        return None, dx, None, None  # PyTorch leaves out what is too many
+
+
+def _gradient(plan: Plan, saved: Tensors, grads: Sequence[Maybe]) -> Maybe:
+    """The gradient of a call, the first time or where anything observes it."""
+    gradient, there = plan.op.gradient, [each for each in grads if each is not None]
+    if not there:
+        return None
+    given = (*saved, *grads, *(None,) * (plan.op.differentiable - len(grads)))
+    if not isinstance(gradient, RowOp):
+        dx = gradient(*given, *plan.options)  # type: ignore[misc]
+    elif plan.work is None or is_dynamo_compiling():
+        dx = gradient.operator(*given, *plan.options)
+    elif (found := gradient.plan(_given(given), plan.options)) is None:
+        dx = gradient.by_torch(*given, *plan.options)
+    else:
+        if len(there) == len(grads):
+            plan.like, plan.gradient = alike(saved[0], *there), found.alone
+        (dx,) = found.alone(*_given(given))
+    return dx
+
+
+# Past PyTorch's own layers in Python: one looks for functorch's wrappers, which callers have ruled
+# out, 2 µs, the other for the function that computes the gradient, which is known
+_differentiable: Callable[..., Any] = super(Function, _Differentiable).apply
+_Differentiable._backward_cls.apply = _Differentiable.backward  # type: ignore[attr-defined]
 
 
 def _given(tensors: Sequence[Any]) -> tuple[Any, ...]:
@@ -307,93 +418,25 @@ def _given(tensors: Sequence[Any]) -> tuple[Any, ...]:
     return tuple(tensors[:count])
 
 
-def run(plan: Plan, *tensors: torch.Tensor) -> Any:
-    """The answers of a call that nothing observes, one tensor or a tuple."""
-    if not plan.direct:
-        tensors = plan.op.arranged(*tensors)
-    if tensors[0].requires_grad and torch.is_grad_enabled():
-        return _differentiable(plan, *tensors)
-    made = plan.alone(*tensors)
-    return made[0] if plan.shown == 1 else tuple(made[: plan.shown])
+def _need_gradients(tensors: Sequence[Any]) -> bool:
+    return any(isinstance(each, torch.Tensor) and each.requires_grad for each in tensors)
 
 
-class _Planned(Function):
-    """An operation and its gradient by kernels."""
-
-    @staticmethod
-    def forward(ctx: Any, plan: Plan, *tensors: torch.Tensor) -> Any:
-        made = plan.call(*tensors)
-        ctx.plan, ctx.inputs = plan, len(tensors)
-        ctx.save_for_backward(*plan.op.saved(tensors, made))
-        if plan.shown == 1:
-            return made[0]
-        ctx.set_materialize_grads(False)
-        return tuple(made[: plan.shown])
-
-    @staticmethod
-    def backward(ctx: Any, *grads: torch.Tensor | None) -> tuple[torch.Tensor | None, ...]:
-        plan, saved, dx = ctx.plan, ctx.saved_tensors, None
-        op = plan.op
-        # where gradients are enabled, this one is to be differentiated in its turn
-        if not (
-            is_dynamo_compiling()
-            or torch.is_grad_enabled()
-            or forward_ad._current_level >= 0
-            or not plan.like(saved[0], *grads)
-        ):
-            dx = plan.gradient(*saved, *grads)
-        elif any(each is not None for each in grads):
-            none = (None,) * (op.differentiable - len(grads))
-            if is_dynamo_compiling():
-                dx = op.gradient(*saved, *grads, *none, *plan.options)
-            elif not plain_gradient(*grads):
-                dx = op.gradient_by_torch(*saved, *grads, *none, *plan.options)
-            else:
-                there = [each for each in grads if each is not None]
-                if len(there) == len(grads):
-                    plan.like = alike(saved[0], *there)
-                dx = plan.gradient(*saved, *grads)
-        return None, dx, *(None,) * (ctx.inputs - 1)
-
-
-class _Traced(Function):
-    """An operation and its gradient by the operators, which a compiler traces."""
-
-    @staticmethod
-    def forward(ctx: Any, op: RowOp[Any], options: Sequence[Any], *tensors: torch.Tensor) -> Any:
-        made = _below_autograd(op.operator, *tensors, *options)
-        answers = made if op.answers > 1 else (made,)
-        ctx.op, ctx.options = op, op.gradient_options(tensors[0], *options)
-        ctx.set_materialize_grads(False)
-        ctx.mark_non_differentiable(*answers[op.differentiable :])
-        ctx.save_for_backward(*op.saved(_given(tensors), answers))
-        return made
-
-    @staticmethod
-    def backward(ctx: Any, *grads: torch.Tensor | None) -> tuple[torch.Tensor | None, ...]:
-        op, dx = ctx.op, None
-        grads = grads[: op.differentiable]
-        if any(each is not None for each in grads):
-            dx = op.gradient(*ctx.saved_tensors, *grads, *ctx.options)
-        return None, None, dx, *(None,) * (op.inputs - 1)
-
-
-def _below_autograd(operator: Callable[..., Any], *arguments: Any) -> Any:
-    with torch._C._AutoDispatchBelowAutograd():
-        return operator(*arguments)
-
-
-# Past PyTorch's own layers in Python: one looks for functorch's wrappers, which callers have ruled
-# out, 2 µs, the other for the function that computes the gradient, which is known
-_differentiable: Callable[..., Any] = super(Function, _Planned).apply
-_traced: Callable[..., Any] = super(Function, _Traced).apply
-_Planned._backward_cls.apply = _Planned.backward  # type: ignore[attr-defined]
-
-
-def like_rows(x: torch.Tensor) -> torch.Tensor:
-    """Memory for the gradient of ``x``, see `padded_like`."""
-    shape, strides, dtype = padded_like(x)
+def _empty(layout: Layout, x: torch.Tensor) -> torch.Tensor:
+    shape, strides, dtype = layout
     return torch.empty_strided(shape, strides, dtype=dtype, device=x.device)
+
+
+def _shaped(made: Any, shape: Sequence[int]) -> Any:
+    if isinstance(made, torch.Tensor):
+        return made.view(shape)
+    return tuple(each.view(shape) for each in made)
+
+
+def _same_layout(x: Maybe, y: Maybe) -> bool:
+    if x is None or y is None:
+        return x is y
+    return (x.shape, x.stride(), x.dtype) == (y.shape, y.stride(), y.dtype)
 
 
 def padded_like(x: torch.Tensor) -> Layout:
@@ -405,9 +448,3 @@ def padded_like(x: torch.Tensor) -> Layout:
     stride = x.stride(0)
     gaps = stride if cols <= stride <= cols + cols // 8 else cols
     return (rows, cols), (gaps, 1), x.dtype
-
-
-def same_layouts(first: Tensors, second: Tensors) -> bool:
-    """Whether tensors have the same shapes, strides and dtypes."""
-    layouts = ([(x.shape, x.stride(), x.dtype) for x in tensors] for tensors in (first, second))
-    return next(layouts) == next(layouts)

@@ -46,14 +46,36 @@ class CompiledFormula(Kernel):
 
     @override
     def prepare(self, *inputs: torch.Tensor) -> Callable[..., Any]:
-        """See `Kernel`.
+        """See `Kernel`; one static graph. For inputs without elements it is the formula itself.
 
         Raises:
-            NotCompiled: see `compile_once`.
+            NotCompiled: PyTorch ran the formula eagerly instead of compiling it. What is returned
+                raises where it would have to compile again.
         """
-        return compile_once(
-            type(self).formula, self.mode, *inputs, constants=self.constants(*inputs)
-        )
+        formula, constants = type(self).formula, self.constants(*inputs)
+        if inputs[0].numel() == 0:
+            return formula
+        assert isinstance(formula, types.FunctionType)
+        # Dynamo keeps its compiled code with the code object, and after eight shapes silently runs
+        # eagerly. With a code object for each shape it never gets there, and the compiled code is
+        # freed with the function.
+        own = types.FunctionType(formula.__code__.replace(), formula.__globals__)
+        backend = _OneGraph(self.mode)
+        compiled = torch.compile(own, backend=backend, dynamic=False, fullgraph=True)
+
+        def call(*inputs: torch.Tensor) -> Any:
+            # Inductor may lay the result out like its input
+            y = compiled(*inputs, *constants)
+            if isinstance(y, torch.Tensor):
+                return y.contiguous()
+            return tuple(each.contiguous() for each in y)
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)
+            call(*inputs)
+        if not backend.compiled:
+            raise NotCompiled("torch.compile ran its function eagerly; is it switched off?")
+        return call
 
     @override
     def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
@@ -69,41 +91,6 @@ class CompiledFormula(Kernel):
     @override
     def traffic(self) -> Traffic:
         return self.operation.compulsory
-
-
-def compile_once(
-    function: Callable[..., Any], mode: str, *inputs: torch.Tensor, constants: tuple[Any, ...] = ()
-) -> Callable[..., Any]:
-    """``function`` of tensors and ``constants`` as one static graph for inputs like these.
-
-    For inputs without elements it is the function itself, uncompiled.
-
-    Args:
-        function: A Python function; a copy of it is compiled.
-        mode: One of `MODES`.
-        inputs: The first has the shape ``(M, N)``.
-        constants: The function's other arguments.
-
-    Raises:
-        NotCompiled: PyTorch ran the function eagerly instead of compiling it. The returned
-            function raises where it would have to compile again.
-    """
-    if inputs[0].numel() == 0:
-        return function
-    backend = _OneGraph(mode)
-    compiled = torch.compile(_copy_of(function), backend=backend, dynamic=False, fullgraph=True)
-
-    def call(*inputs: torch.Tensor) -> Any:
-        # Inductor may lay the result out like its input
-        y = compiled(*inputs, *constants)
-        return y.contiguous() if isinstance(y, torch.Tensor) else tuple(t.contiguous() for t in y)
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
-        call(*inputs)
-    if not backend.compiled:
-        raise NotCompiled("torch.compile ran its function eagerly; is it switched off?")
-    return call
 
 
 class _OneGraph:
@@ -122,11 +109,3 @@ class _OneGraph:
         result = compile_fx(graph, inputs, config_patches=options)
         self.compiled = True
         return result
-
-
-def _copy_of(function: types.FunctionType | Callable[..., Any]) -> Callable[..., Any]:
-    # Dynamo keeps its compiled code with the code object, and after eight shapes silently runs
-    # eagerly. With a code object for each shape it never gets there, and the compiled code is freed
-    # with the function.
-    assert isinstance(function, types.FunctionType)
-    return types.FunctionType(function.__code__.replace(), function.__globals__)

@@ -25,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -51,26 +51,16 @@ class Launched:
     arguments: tuple[Any, ...]
 
 
-@dataclass
-class Recording:
-    """What happened inside a `recording` block.
-
-    Attributes:
-        launches: The launches, in order.
-        workspaces: The memory that `workspace` returned.
-    """
-
-    launches: list[Launched] = field(default_factory=list)
-    workspaces: list[torch.Tensor] = field(default_factory=list)
-
-
-_recording: ContextVar[Recording | None] = ContextVar("_recording", default=None)
+# In order, of the thread: launches, and the memory that `workspace` returned
+_recording: ContextVar[list[Launched | torch.Tensor] | None] = ContextVar(
+    "_recording", default=None
+)
 
 
 @contextmanager
-def recording() -> Iterator[Recording]:
+def recording() -> Iterator[list[Launched | torch.Tensor]]:
     """Records the launches and workspaces of this thread inside the block."""
-    seen = Recording()
+    seen: list[Launched | torch.Tensor] = []
     token = _recording.set(seen)
     try:
         yield seen
@@ -100,14 +90,14 @@ def launch(
     if seen is not None and all(name in constants for name in names):
         x, y, z, *_ = *grid, 1, 1
         given = (*arguments, *(constants[n] for n in names))
-        seen.launches.append(Launched(compiled, (x, y, z), given))
+        seen.append(Launched(compiled, (x, y, z), given))
 
 
 def workspace(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> torch.Tensor:
     """Scratch memory: launches write it before they read it, and nobody reads it afterwards."""
     made = torch.empty(shape, dtype=dtype, device=device)
     if (seen := _recording.get()) is not None:
-        seen.workspaces.append(made)
+        seen.append(made)
     return made
 
 

@@ -1,8 +1,8 @@
 """Repeating launches without Triton's overhead: the optional fast path of the public functions.
 
-Triton takes 7–14 µs of host time for a launch. A `Repeatable` watches the launches of a first call
-and from then on calls the C function behind Triton's launcher itself. Where anything is unusual (a
-profiler's hook, an unknown Triton, memory that it does not know), it launches the ordinary way.
+Triton takes 7–14 µs of host time for a launch. `repeatable` watches the launches of a first call,
+and later calls use the C function behind Triton's launcher itself. Where anything is unusual (a
+profiler's hook, an unknown Triton, memory that it does not know), they launch the ordinary way.
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from copy import copy
-from functools import reduce
-from operator import itemgetter, or_
+from operator import itemgetter
 from types import FunctionType
 from typing import Any
 
 import torch
 
-from .launch import Launched, Recording, recording
+from .launch import Launched, recording
 
-Layout = tuple[tuple[int, ...], tuple[int, ...], torch.dtype]  # shape, strides and dtype
+Layout = tuple[Sequence[int], Sequence[int], torch.dtype]  # shape, strides and dtype
+Call = Callable[..., list[torch.Tensor]]
 ALIGNMENT = 16  # bytes; Triton compiles apart for pointers aligned to it and those that are not
 # What Triton 3.6 and 3.7 hand to a launcher; another version may have another order
 _KNOWN = (
@@ -33,8 +33,8 @@ def alike(*tensors: torch.Tensor) -> Callable[..., bool | None]:
     """A function that tests in 0.1 µs whether other tensors are like these.
 
     Uses Dynamo's TensorGuards to compare type, dtype, device, shape, strides, ``requires_grad`` and
-    the dispatch keys, with all modes, transforms, tracing and negation that they show. It does not
-    look at addresses, forward-mode differentiation or Dynamo.
+    the dispatch keys, with all modes, transforms, autocast, tracing and negation that they show. It
+    does not look at addresses, forward-mode differentiation or Dynamo.
     """
     guards = getattr(torch._C._dynamo.guards, "TensorGuards", None)
     if guards is None:
@@ -45,15 +45,8 @@ def alike(*tensors: torch.Tensor) -> Callable[..., bool | None]:
     return check
 
 
-def unlike(*_: Any) -> None:
-    """Stands for the test of `alike` where there is none yet."""
-    return None
-
-
-def aligned(x: torch.Tensor) -> torch.Tensor:
-    """``x``, contiguous and at a 16-byte boundary, as a repeated launch needs it."""
-    x = x.contiguous()
-    return x.clone() if x.data_ptr() % ALIGNMENT else x
+def unlike(*_: Any) -> Any:
+    """Stands for a test that is never true, or for work that does nothing."""
 
 
 def dense(shape: Sequence[int], dtype: torch.dtype) -> Layout:
@@ -61,129 +54,110 @@ def dense(shape: Sequence[int], dtype: torch.dtype) -> Layout:
     return tuple(shape), torch.empty(shape, device="meta").stride(), dtype
 
 
-class Repeatable:
+def repeatable(work: Callable[..., None], index: int, *answers: Layout) -> Call:
     """A function whose answers are new memory, filled by launches that later calls repeat.
 
     All calls pass tensors of the same shapes, strides, dtypes and device: together with alignment,
-    these are all that Triton specialises for. A `Repeatable` keeps no tensor alive.
+    these are all that Triton specialises for. The function keeps no tensor alive.
 
     Args:
-        work: Takes the inputs and then the answers; a place may always be None. It does nothing but
-            call `launch`, on those tensors and on `workspace` alone.
+        work: Takes the inputs and then the answers; an input may always be None. It does nothing
+            but call `launch`, on those tensors and on `workspace` alone.
         index: The CUDA device's index; −1 on a CPU, where no launch is repeated.
-        answers: The layout of each answer, or None for none. Where one has no elements, nothing is
-            launched.
+        answers: The layout of each answer. Where one has no elements, nothing is launched.
     """
+    if any(0 in shape for shape, *_ in answers):
+        work = unlike
+    # past the dispatcher, as Inductor does: a third of the time
+    kind, name = ("cuda", f"cuda:{index}") if index >= 0 else ("cpu", "cpu")
+    empty: Callable[..., torch.Tensor] = getattr(
+        torch._C._dynamo.guards, f"_empty_strided_{kind}", None
+    ) or (lambda *layout: torch.empty_strided(*layout[:2], dtype=layout[2], device=name))
+    known: dict[object, Callable[[list[int]], bool | None]] = {}  # by alignment
 
-    __slots__ = ("_answers", "_empty", "_index", "_known", "_work")
-
-    def __init__(self, work: Callable[..., None], index: int, *answers: Layout | None) -> None:
-        void = any(layout is not None and 0 in layout[0] for layout in answers)
-        self._work, self._index, self._answers = (_nothing if void else work), index, answers
-        # past the dispatcher, as Inductor does: a third of the time
-        kind, name = ("cuda", f"cuda:{index}") if index >= 0 else ("cpu", "cpu")
-        self._empty: Callable[..., torch.Tensor] = getattr(
-            torch._C._dynamo.guards, f"_empty_strided_{kind}", None
-        ) or (lambda *layout: torch.empty_strided(*layout[:2], dtype=layout[2], device=name))
-        self._known: dict[object, Callable[[list[int]], bool]] = {}  # by alignment
-
-    def __call__(self, *inputs: torch.Tensor | None) -> list[Any]:
-        """The answers, on the device of the inputs."""
-        if self._index >= 0 and torch._C._cuda_getDevice() != self._index:
-            with torch.cuda.device(self._index):
-                return self(*inputs)
-        made = [None if layout is None else self._empty(*layout) for layout in self._answers]
-        tensors = (*inputs, *made)
-        if self._index < 0:
-            self._work(*tensors)
-            return made
-        starts = [0 if each is None else each.data_ptr() for each in tensors]
-        offsets = reduce(or_, starts) % ALIGNMENT and tuple(each % ALIGNMENT for each in starts)
-        again = self._known.get(offsets)
+    def call(*inputs: torch.Tensor | None) -> list[torch.Tensor]:
+        if index >= 0 and torch._C._cuda_getDevice() != index:
+            with torch.cuda.device(index):
+                return call(*inputs)
+        made: list[torch.Tensor] = []
+        starts: list[int] = []
+        together = 0
+        for each in inputs:  # loops: a comprehension would be another frame
+            if each is not None:
+                start = each.data_ptr()
+                starts.append(start)
+                together |= start
+        for layout in answers:
+            answer = empty(*layout)
+            start = answer.data_ptr()
+            made.append(answer)
+            starts.append(start)
+            together |= start
+        offsets = together % ALIGNMENT and tuple(start % ALIGNMENT for start in starts)
+        again = known.get(offsets)
         if again is None or not again(starts):
             with recording() as seen:
-                self._work(*tensors)
-            there = [each for each in starts if each]
+                work(*inputs, *made)
             # of one tensor in two places, a launch does not tell which it was given
-            if offsets not in self._known and len({*there}) == len(there):
-                self._known[offsets] = _repeated(seen, tensors, self._index)
+            if again is None and index >= 0 and len({*starts}) == len(starts):
+                known[offsets] = _repeated(seen, starts, index)
         return made
 
-
-def _nothing(*_: Any) -> None:
-    """The work where there are no elements."""
+    return call
 
 
-def _repeated(
-    seen: Recording, tensors: Sequence[torch.Tensor | None], index: int
-) -> Callable[[list[int]], bool]:
+def _repeated(seen: list[Any], starts: list[int], index: int) -> Callable[[list[int]], bool | None]:
     """A function that repeats launches on tensors at other addresses; returns whether it did.
 
-    It refuses if a launch received a tensor that is neither an argument nor a workspace.
+    It adds to the list of addresses that it is given. It refuses if a launch received a tensor that
+    is neither an argument nor a workspace.
     """
-    made = seen.workspaces
     empty = getattr(torch._C._dynamo.guards, "_empty_strided_cuda", None)
-    starts = [-1 if each is None else each.data_ptr() for each in (*tensors, *made)]
-    known, constants = _extended(starts), list[Any]()
-    found: list[tuple[tuple[Any, ...], Callable[..., Any]]] = []
+    spaces = [each for each in seen if isinstance(each, torch.Tensor)]
+    layouts = [(tuple(x.shape), x.stride(), x.dtype) for x in spaces]
+    known = _extended([*starts, *(x.data_ptr() for x in spaces)])
+    constants, found = list[Any](), list[tuple[Any, ...]]()
     shifted = False  # whether a launch is given where a vector begins
-    for each in seen.launches:
-        given = each.arguments
+    for each in (each for each in seen if isinstance(each, Launched)):
+        given, places = each.arguments, list[int]()
         count = max((i + 1 for i, x in enumerate(given) if isinstance(x, torch.Tensor)), default=0)
-        places = []
         for argument in given[:count]:
             if not isinstance(argument, torch.Tensor):
                 places.append(-1 - len(constants))  # from the end, whatever stands before
                 constants.insert(0, argument)
             elif argument.data_ptr() in known:
                 places.append(known.index(argument.data_ptr()))
-                shifted |= places[-1] >= len(starts)
+                shifted |= places[-1] >= len(known) // 2
             else:
-                return _never
-        how = launcher(each, count, given[count:])
+                return unlike
+        how = _launcher(each, count, given[count:])
         nested = any(hasattr(x, "data_ptr") for y in given if isinstance(y, tuple) for x in y)
         if how is None or nested or count < 2:
-            return _never
-        found.append((how, itemgetter(*places)))
+            return unlike
+        found.append((*how, itemgetter(*places)))
     if not found or empty is None:
-        return _never
-    hooks, stream_of = found[0][0][-1], torch._C._cuda_getCurrentRawStream
-    (run, before, between, after, grouped, _), pick = found[0]
-    numbers = range(len(starts))
-    if len(found) == 1 and not (made or constants or shifted) and pick(numbers) == (*numbers,):
-
-        def once(starts: list[int]) -> bool:
-            if hooks.launch_enter_hook.calls or hooks.launch_exit_hook.calls:
-                return False
-            if grouped:
-                run(*before, stream_of(index), *between, (*starts, *after))
-            else:
-                run(*before, stream_of(index), *between, *starts, *after)
-            return True
-
-        return once
-    layouts = [(tuple(x.shape), x.stride(), x.dtype) for x in made]
+        return unlike
+    hooks, stream_of = found[0][0], torch._C._cuda_getCurrentRawStream
 
     def again(starts: list[int]) -> bool:
         if hooks.launch_enter_hook.calls or hooks.launch_exit_hook.calls:
             return False  # a profiler's: it is called the ordinary way
-        if layouts:
-            space = [empty(*layout) for layout in layouts]  # held until all is launched
-            starts = [*starts, *[x.data_ptr() for x in space]]
-        numbers = [*(_extended(starts) if shifted else starts), *constants]
+        space = []  # held until all is launched
+        for layout in layouts:
+            space.append(empty(*layout))
+            starts.append(space[-1].data_ptr())
+        if shifted:
+            starts = _extended(starts)
+        starts += constants
         stream = stream_of(index)
-        for (run, before, between, after, grouped, _), pick in found:
+        for _, run, before, between, after, grouped, pick in found:
             if grouped:
-                run(*before, stream, *between, (*pick(numbers), *after))
+                run(*before, stream, *between, (*pick(starts), *after))
             else:
-                run(*before, stream, *between, *pick(numbers), *after)
+                run(*before, stream, *between, *pick(starts), *after)
         return True
 
     return again
-
-
-def _never(_: list[int]) -> bool:
-    return False
 
 
 def _extended(starts: list[int]) -> list[int]:
@@ -191,7 +165,7 @@ def _extended(starts: list[int]) -> list[int]:
     return [*starts, *[each - each % ALIGNMENT for each in starts]]
 
 
-def launcher(launched: Launched, count: int, rest: tuple[Any, ...]) -> tuple[Any, ...] | None:
+def _launcher(launched: Launched, count: int, rest: tuple[Any, ...]) -> tuple[Any, ...] | None:
     """The C function behind Triton's launcher and its arguments, found by observing one launch.
 
     Args:
@@ -200,9 +174,9 @@ def launcher(launched: Launched, count: int, rest: tuple[Any, ...]) -> tuple[Any
         rest: Its arguments after the tensors.
 
     Returns:
-        The function; its arguments before the stream, between the stream and the tensors, and after
-        the tensors; whether the tensors and the later arguments are one tuple; and Triton's hook
-        settings. None for an unknown launcher, or for one that needs scratch memory.
+        Triton's hook settings; the function; its arguments before the stream, between the stream
+        and the tensors, and after the tensors; whether the tensors and the later arguments are one
+        tuple. None for an unknown launcher, or for one that needs scratch memory.
     """
     compiled = launched.compiled
     try:
@@ -229,4 +203,4 @@ def launcher(launched: Launched, count: int, rest: tuple[Any, ...]) -> tuple[Any
     if [*flat[second : second + count]] != marks[1:]:
         return None
     before, between, after = flat[:first], flat[first + 1 : second], flat[second + count :]
-    return launcher.launch, before, between, after, grouped, settings
+    return settings, launcher.launch, before, between, after, grouped

@@ -1,4 +1,4 @@
-"""`cross_entropy(input, target)`, like PyTorch's own, and `logprob_entropy(logits, target)`.
+"""`cross_entropy(input, target)`, like PyTorch's own.
 
 Traffic in elements, for M rows of N logits:
 
@@ -20,35 +20,30 @@ function.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch.autograd import Function
-from torch.compiler import is_dynamo_compiling
 from torch.utils import dlpack
 
 from ..calls import (
     DTYPES,
+    KEPT,
     MOST,
-    PLAIN,
+    Maybe,
     Plan,
     RowOp,
-    Tensors,
-    define,
     gradient_of,
-    like_rows,
     number,
     padded_like,
-    run,
-    runs_on,
-    same_layouts,
     transformed,
     watched,
 )
-from ..log_softmax.functions import NUMBERS, numbers_by_torch, row_numbers
-from ..repeat import ALIGNMENT, Layout, Repeatable, aligned
+from ..launch import workspace
+from ..repeat import Layout, dense, repeatable
 from . import auto
 from . import rows as by_kernels
 from .gradients import multiply
@@ -67,25 +62,9 @@ LEAF = (
     "of one; it takes logits that an operation computed"
 )
 
-Pair = tuple[torch.Tensor, torch.Tensor]
 _overwritten: Callable[[int, str], None] | None = getattr(
     torch._C, "_set_storage_data_ptr_access_error_msg", None
 )
-
-
-class Settings(NamedTuple):
-    """The options of a loss, checked; see `cross_entropy`. ``dtype`` is the loss's own."""
-
-    ignore_index: int
-    reduction: str
-    label_smoothing: float
-    z_loss: float
-    softcap: float
-    temperature: float
-    dtype: torch.dtype
-
-
-EXACT = (int, str, float, float, float, float, torch.dtype)  # as keys, True, 1 and 1.0 are one
 
 
 def cross_entropy(
@@ -146,144 +125,58 @@ def cross_entropy(
         input = input.movedim(dim, 1)
         if isinstance(target, torch.Tensor) and target.dim() == input.dim():
             target = target.movedim(dim, 1)  # probabilities
-    numbers = label_smoothing, z_loss, softcap, temperature
-    settings = ignore_index, reduction, *numbers, _dtype_of_loss(input, dtype)
+    settings = reduction, dtype, ignore_index, label_smoothing, softcap, temperature, z_loss
+    if not (  # as keys, True, 1 and 1.0 are one
+        type(ignore_index) is int
+        and type(label_smoothing) is float
+        and type(softcap) is float
+        and type(temperature) is float
+        and type(z_loss) is float
+    ):
+        numbers = _numbers(softcap, temperature, z_loss)
+        if type(label_smoothing) is int:
+            label_smoothing = float(label_smoothing)
+        settings = reduction, dtype, ignore_index, label_smoothing, *numbers
+        if type(ignore_index) is not int or type(label_smoothing) is not float:
+            return by_torch(input, target, weight, *settings)
     tensors = (input, target) if weight is None else (input, target, weight)
-    if not is_dynamo_compiling() and (*map(type, settings),) != EXACT:
-        settings = _exact(settings)
-    plan = LOSS.recall(tensors, settings)
-    if plan is None and (
-        watched(input) or any(type(x) not in PLAIN or x.requires_grad for x in tensors[1:])
-    ):
-        return _observed(input, target, weight, *settings)
-    training = inplace and input.requires_grad and torch.is_grad_enabled()
-    if training:
-        base = input if input._base is None else input._base
-        if input.is_leaf or (base.is_leaf and base.requires_grad):
-            raise RuntimeError(LEAF)
-    if plan is None and (plan := LOSS.plan(tensors, settings)) is None:
-        return by_torch(input, target, weight, *settings)
-    if training and plan.apart and _overwritten is not None:
-        loss = _overwriting(plan, *(tensors if plan.direct else _arranged(*tensors)))
-    else:
-        loss = run(plan, *tensors)
-    return loss if plan.direct or reduction != "none" else loss.view(target.shape)
+    if inplace and isinstance(input, torch.Tensor) and input.requires_grad:
+        return _in_place(tensors, settings)
+    return LOSS.run(tensors, settings)  # type: ignore[no-any-return]
 
 
-def logprob_entropy(
-    logits: torch.Tensor, target: torch.Tensor, *, temperature: float = 1.0
-) -> Pair:
-    """log p[target] and the entropy −Σ p·log p in one read; p = softmax(logits / temperature).
-
-    Both are float32 (float64 for float64) and differentiable in ``logits``; their gradient moves
-    2MN more. A target that is not a class makes the log-probability and gradient of its row NaN.
-
-    Args:
-        logits: (…, N), of a floating dtype; read in place if its classes are adjacent and its
-            other dimensions can be merged into one, else copied first.
-        target: (…), int64.
-        temperature: From 1e-30 to 1e30.
-
-    Raises:
-        RuntimeError: the target has a wrong dtype or device, or the logits no floating dtype.
-        TypeError: an argument has a wrong type.
-        ValueError: shapes differ, or the temperature is out of range.
-    """
-    if type(temperature) is float:
-        plan = NUMBERS.recall((logits, target), (temperature,))
-        if plan is not None and plan.direct:
-            return run(plan, logits, target)  # type: ignore[no-any-return]
-    for name, value in (("logits", logits), ("target", target)):
-        if not isinstance(value, torch.Tensor):
-            given = type(value).__name__
-            raise TypeError(f"logprob_entropy(): argument '{name}' must be Tensor, not {given}")
-    temperature = number("temperature", temperature)
-    if logits.dim() == 0 or target.shape != logits.shape[:-1]:
-        raise ValueError(
-            f"logprob_entropy(): of logits (…, N) there is a target (…) for each row, "
-            f"not {tuple(target.shape)} of {tuple(logits.shape)}"
-        )
-    if not logits.is_floating_point() or target.dtype is not torch.int64:
-        raise RuntimeError(
-            "logprob_entropy(): logits are of a floating dtype and targets int64, "
-            f"not {logits.dtype} and {target.dtype}"
-        )
-    if target.device != logits.device:
-        raise RuntimeError(
-            f"logprob_entropy(): targets are on {target.device}, logits on {logits.device}"
-        )
-    plain = torch.compiler.is_compiling() or not (watched(logits) or type(target) not in PLAIN)
-    if not plain or 0 in logits.shape or logits.dtype not in DTYPES or not runs_on(logits):
-        logprob, entropy, _ = numbers_by_torch(logits, target, temperature)
-        return logprob, entropy
-    logprob, entropy = row_numbers(temperature, logits, target)
-    return logprob.view(target.shape), entropy.view(target.shape)
+# --- arguments: input, target and weight, then reduction, dtype and the fields of `Options` ---
 
 
-def _observed(input: Any, target: Any, weight: Any, *settings: Any) -> torch.Tensor:
-    """The loss in all cases in which `watched` is true."""
-    if (
-        torch.compiler.is_compiling()
-        and runs_on(input)
-        and not (weight is not None and weight.requires_grad)
-        and _takes(input, target, weight, settings)
-    ):
-        rows = _arranged(*((input, target) if weight is None else (input, target, weight)))
-        loss: torch.Tensor = loss_operator(*_three(rows), *settings)[0]
-        return loss.view(target.shape) if settings[1] == "none" else loss
-    return by_torch(input, target, weight, *settings)
-
-
-# --- arguments ---
-
-
-def _dtype_of_loss(input: torch.Tensor, wanted: torch.dtype | None) -> torch.dtype:
-    if not isinstance(input, torch.Tensor):
-        name = type(input).__name__
-        raise TypeError(f"cross_entropy(): argument 'input' must be Tensor, not {name}")
-    if wanted is not None:
-        if wanted not in DTYPES:
-            names = ", ".join(str(dtype).removeprefix("torch.") for dtype in DTYPES)
-            raise TypeError(f"cross_entropy(): argument 'dtype' must be {names}, not {wanted!r}")
-        return wanted
-    small = input.dtype in SMALL and torch.is_autocast_enabled(input.device.type)
-    return torch.float32 if small else input.dtype
-
-
-def _exact(settings: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The settings in the types of `EXACT`; errors are PyTorch's own for its own options."""
-    ignored, reduction, smoothing, *numbers, dtype = settings
-    if not (
-        (type(ignored), type(reduction)) == (int, str)
-        and (type(smoothing) is float or (type(smoothing) is int and smoothing in (0, 1)))
-    ):
-        F.cross_entropy(
-            *(torch.zeros(1, 1, device="cpu"), torch.zeros(1, dtype=torch.int64, device="cpu")),
-            ignore_index=ignored,
-            reduction=reduction,
-            label_smoothing=smoothing,
-        )
-    _check_options(*numbers)
-    z_loss, softcap, temperature = map(float, numbers)
-    return Settings(int(ignored), reduction, float(smoothing), z_loss, softcap, temperature, dtype)
-
-
-def _check_options(z_loss: float, softcap: float, temperature: float) -> None:
+def _numbers(softcap: Any, temperature: Any, z_loss: Any) -> tuple[float, float, float]:
     """Checks the options that PyTorch does not have."""
-    number("z_loss", z_loss, -MOST)
-    number("softcap", softcap, zero=True)
-    number("temperature", temperature)
-
-
-def _takes(input: Any, target: Any, weight: Any, settings: tuple[Any, ...]) -> bool:
-    """Whether kernels compute this loss, whatever the strides of the tensors."""
-    _, reduction, label_smoothing, *options, dtype = settings
-    z_loss, softcap, temperature = options
-    _check_options(z_loss, softcap, temperature)
-    shape = tuple(input.shape)
     return (
+        number("softcap", softcap, zero=True),
+        number("temperature", temperature),
+        number("z_loss", z_loss, -MOST),
+    )
+
+
+def _dtype_of_loss(input: torch.Tensor, wanted: Any) -> torch.dtype:
+    if wanted is None:
+        small = input.dtype in SMALL and torch.is_autocast_enabled(input.device.type)
+        return torch.float32 if small else input.dtype
+    if wanted not in DTYPES:
+        names = ", ".join(str(dtype).removeprefix("torch.") for dtype in DTYPES)
+        raise TypeError(f"cross_entropy(): argument 'dtype' must be {names}, not {wanted!r}")
+    return wanted  # type: ignore[no-any-return]
+
+
+def _checked(
+    input: Any, target: Any, weight: Any, reduction: str, dtype: Any, *numbers: Any
+) -> tuple[Any, ...] | None:
+    """The options if kernels compute this loss, whatever the strides of the tensors."""
+    dtype, shape = _dtype_of_loss(input, dtype), tuple(input.shape)
+    _, smoothing, *others = numbers
+    *_, z_loss = _numbers(*others)
+    by_kernels = (
         reduction in ("none", "mean", "sum")
-        and 0 <= label_smoothing <= 1
+        and 0 <= smoothing <= 1
         and input.dtype in DTYPES
         and dtype in (input.dtype, torch.promote_types(input.dtype, torch.float32))
         and target.dtype is torch.int64
@@ -291,53 +184,43 @@ def _takes(input: Any, target: Any, weight: Any, settings: tuple[Any, ...]) -> b
         and len(shape) > 0
         and 0 not in shape
         and tuple(target.shape) == (shape[:1] + shape[2:] if len(shape) > 1 else ())
-        and (
-            weight is None
-            or (
-                tuple(weight.shape) == shape[min(len(shape) - 1, 1) :][:1]
-                and not weight.dtype.is_complex
-                and weight.device == input.device
-                and not (z_loss and reduction == "mean")
-            )
-        )
     )
+    if by_kernels and weight is not None:
+        by_kernels = (
+            tuple(weight.shape) == shape[min(len(shape) - 1, 1) :][:1]
+            and not weight.dtype.is_complex
+            and weight.device == input.device
+            and not (z_loss and reduction == "mean")
+        )
+    return (reduction, dtype, *numbers) if by_kernels else None
 
 
-def _arranged(input: torch.Tensor, target: torch.Tensor, *weight: torch.Tensor) -> Tensors:
+def _arranged(input: torch.Tensor, target: torch.Tensor, weight: Maybe, *_: Any) -> Sequence[Maybe]:
     """Logits as rows of adjacent classes, their targets, and weights in the form of the kernels."""
     logits = input.unsqueeze(0) if input.dim() == 1 else input
     if logits.dim() > 2:
         logits = logits.movedim(1, -1).reshape(-1, input.shape[1])
     if logits.stride(1) != 1 and logits.shape[1] > 1:
         logits = logits.contiguous()
-    wide = torch.promote_types(input.dtype, torch.float32)
-    return logits, target.reshape(-1).contiguous(), *(w.to(wide).contiguous() for w in weight)
-
-
-def _three(tensors: Tensors) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
-    """Logits, targets, and weights or None."""
-    return tensors[0], tensors[1], tensors[2] if len(tensors) > 2 else None
+    if weight is not None:
+        weight = weight.to(torch.promote_types(input.dtype, torch.float32)).contiguous()
+    return logits, target.reshape(-1).contiguous(), weight
 
 
 # --- by PyTorch's operations ---
 
 
-def by_torch(
-    input: torch.Tensor,
-    target: torch.Tensor,
-    weight: torch.Tensor | None,
-    ignore_index: int,
-    reduction: str,
-    label_smoothing: float,
-    z_loss: float,
-    softcap: float,
-    temperature: float,
-    dtype: torch.dtype,
-) -> torch.Tensor:
-    """The loss by PyTorch's operations, for any input that they accept."""
-    _check_options(z_loss, softcap, temperature)
-    # PyTorch refuses anything that is no logits
-    z = _capped(input, softcap, temperature) if input.is_floating_point() else input
+def by_torch(input: Any, target: Any, weight: Any, *options: Any) -> torch.Tensor:
+    """The loss by PyTorch's operations, for any input that they accept; errors are PyTorch's."""
+    reduction, dtype, ignore_index, label_smoothing, *numbers = options
+    softcap, temperature, z_loss = _numbers(*numbers)
+    z = input  # PyTorch refuses anything that is no logits
+    if isinstance(input, torch.Tensor):
+        dtype = _dtype_of_loss(input, dtype)
+        if input.is_floating_point():
+            z = input.to(torch.promote_types(input.dtype, torch.float32))
+            z = softcap * torch.tanh(z / softcap) if softcap else z
+            z = z if temperature == 1 else z / temperature
     if isinstance(weight, torch.Tensor):
         weight = weight.to(z.dtype)
     if isinstance(target, torch.Tensor) and target.is_floating_point():
@@ -360,147 +243,6 @@ def by_torch(
     return loss.to(dtype)
 
 
-def _capped(logits: torch.Tensor, softcap: float, temperature: float) -> torch.Tensor:
-    z = logits.to(torch.promote_types(logits.dtype, torch.float32))
-    if softcap:
-        z = softcap * torch.tanh(z / softcap)
-    return z if temperature == 1 else z / temperature
-
-
-# --- by kernels ---
-
-
-class _Loss(Plan):
-    """The loss and gradient of logits of one layout.
-
-    The forward pass keeps the logsumexp of each row, (M,); under "mean" followed by the common
-    factor of all gradients, (M + 1,).
-
-    Attributes:
-        apart: Whether no two rows overlap.
-        fused: Whether one number scales the gradients of all rows, and is known before the backward
-            pass. A float16 gradient would be rounded twice.
-    """
-
-    def __init__(self, logits: torch.Tensor, settings: Settings) -> None:
-        self.losses = by_kernels.Options(
-            ignore_index=settings.ignore_index,
-            label_smoothing=settings.label_smoothing,
-            softcap=settings.softcap,
-            temperature=settings.temperature,
-            z_loss=settings.z_loss,
-        )
-        rows, index = len(logits), logits.get_device()
-        none, self.mean = settings.reduction == "none", settings.reduction == "mean"
-        wide = torch.promote_types(logits.dtype, torch.float32)
-        self.dtype, self.apart = settings.dtype, logits.stride(0) >= logits.shape[1] or rows == 1
-        self.fused = not none and logits.dtype is not torch.float16
-
-        # the answer, what is kept, and what is reduced to the answer
-        loss: Layout = ((rows,), (1,), self.dtype)
-        losses: Layout | None = None
-        if not none:
-            loss, losses = ((), (), self.dtype), ((rows,), (1,), wide)
-        kept = (rows + self.mean,), (1,), wide
-        super().__init__(
-            LOSS,
-            settings,
-            Repeatable(self._launch_forward, index, loss, kept, losses),
-            self._gradient,
-            alone=Repeatable(self._launch_forward, index, loss, None, losses),
-        )
-        self.both = Repeatable(self._launch_both, index, loss, kept, losses, ((1,), (1,), wide))
-        self._multiply = Repeatable(multiply, index)
-        # apart for a gradient of the loss for all rows, and for one for each row
-        dlogits = padded_like(logits)
-        self._backward = [Repeatable(self._launch_backward, index, dlogits) for _ in range(2)]
-        self._over = [Repeatable(self._launch_over, index) for _ in range(2)]
-
-    def _gradient(self, *saved_and_grad: Any) -> torch.Tensor:
-        *saved, dloss = saved_and_grad
-        each, dloss = self._of_rows(dloss)
-        dlogits: torch.Tensor = self._backward[each](*saved, dloss)[0]
-        return dlogits
-
-    def overwrite(self, logits: torch.Tensor, *rest: Any) -> None:
-        """Writes over the logits their gradient, or what follows from the gradient there."""
-        *saved, dloss = rest
-        each, dloss = self._of_rows(dloss)
-        if saved:
-            self._over[each](logits, *saved, dloss)
-        else:
-            self._multiply(logits, dloss)
-
-    def _of_rows(self, dloss: torch.Tensor) -> tuple[bool, torch.Tensor]:
-        """Whether each row has its own incoming gradient; and these, or the one number for all."""
-        if dloss.dtype is not self.dtype:
-            dloss = dloss.to(self.dtype)
-        if dloss.dim() > 0 and dloss.stride(0) != 0:
-            return True, aligned(dloss)
-        if dloss.data_ptr() % ALIGNMENT:
-            dloss = dloss.as_strided((1,), (0,)).clone()
-        return False, dloss
-
-    def _launch_forward(self, logits: Any, target: Any, *rest: Any) -> None:
-        *weights, loss, kept, losses = rest
-        (weight,) = weights or (None,)
-        each = loss if losses is None else losses
-        auto.run(logits, self.losses, target=target, weight=weight, loss=each, lse=kept)
-        self._reduce(losses, target, weight, loss, kept)
-
-    def _launch_both(self, logits: Any, target: Any, *rest: Any) -> None:
-        *weights, loss, kept, losses, scale = rest
-        (weight,) = weights or (None,)
-        if self.mean:
-            by_kernels.scale_of_mean(target, self.losses, weight, scale=scale)
-        given = {"target": target, "weight": weight, "dloss": scale if self.mean else None}
-        auto.run(logits, self.losses, **given, loss=losses, lse=kept, dlogits=logits)
-        self._reduce(losses, target, weight, loss, None)
-
-    def _reduce(self, losses: Any, target: Any, weight: Any, out: Any, kept: Any) -> None:
-        if losses is not None:
-            by_kernels.reduce_losses(
-                losses, target, self.losses, weight, self.mean, out=out, kept=kept
-            )
-
-    def _launch_backward(
-        self, logits: Any, target: Any, weight: Any, kept: Any, dloss: Any, dlogits: Any
-    ) -> None:
-        by_kernels.backward(
-            logits, target, kept, dloss, self.losses, weight, dlogits=dlogits, mean=self.mean
-        )
-
-    def _launch_over(self, *given: Any) -> None:
-        self._launch_backward(*given, given[0])  # type: ignore[call-arg]
-
-
-# --- the operation ---
-
-
-def _both_by_torch(input: Any, target: Any, weight: Any, *settings: Any) -> Pair:
-    kept = _capped(input.detach(), *settings[4:6]).logsumexp(-1)
-    if settings[1] == "mean":
-        kept = F.pad(kept, (0, 1), value=float("nan"))  # not read by PyTorch's gradient
-    return by_torch(input, target, weight, *settings), kept
-
-
-def _fake(logits: torch.Tensor, target: Any, weight: Any, *settings: Any) -> Pair:
-    rows, _ = logits.shape
-    wide = torch.promote_types(logits.dtype, torch.float32)
-    loss = logits.new_empty(rows if settings[1] == "none" else (), dtype=settings[-1])
-    return loss, logits.new_empty(rows + int(settings[1] == "mean"), dtype=wide)
-
-
-def _gradient_kernel(
-    logits: Any, target: Any, weight: Any, kept: Any, dloss: Any, *settings: Any
-) -> torch.Tensor:
-    tensors = (logits, target) if weight is None else (logits, target, weight)
-    plan = LOSS.plan(tensors, settings) if runs_on(logits) else None
-    if plan is None:
-        return _gradient_by_torch(logits, target, weight, kept, dloss, *settings)
-    return plan.gradient(*_three(_arranged(*tensors)), kept, dloss)
-
-
 def _gradient_by_torch(
     logits: Any, target: Any, weight: Any, kept: Any, dloss: Any, *settings: Any
 ) -> torch.Tensor:
@@ -510,62 +252,143 @@ def _gradient_by_torch(
     return gradient_of(loss, logits, [dloss])
 
 
-_SETTINGS = (
-    "int ignore_index, str reduction, float label_smoothing, float z_loss, float softcap, "
-    "float temperature, ScalarType dtype"
+# --- by kernels ---
+
+
+class _Loss:
+    """Launches the loss and gradient of rows of logits.
+
+    The forward pass keeps the logsumexp of each row, (M,); under "mean" followed by the common
+    factor of all gradients, (M + 1,).
+    """
+
+    def __init__(self, reduction: str, *numbers: Any) -> None:
+        self.options = by_kernels.Options(*numbers)
+        self.reduced, self.mean = reduction != "none", reduction == "mean"
+
+    def __call__(
+        self, logits: Any, target: Any, weight: Maybe, loss: Any, kept: Maybe = None
+    ) -> None:
+        losses = _one_per_row(logits) if self.reduced else loss
+        auto.run(logits, self.options, target=target, weight=weight, loss=losses, lse=kept)
+        self._reduce(losses, target, weight, loss, kept)
+
+    def both(self, logits: Any, target: Any, weight: Maybe, loss: Any) -> None:
+        """The loss, and over the logits the gradient for an incoming gradient of 1."""
+        losses, scale = _one_per_row(logits), None
+        if self.mean:
+            scale = workspace((1,), losses.dtype, losses.device)
+            by_kernels.scale_of_mean(target, self.options, weight, scale=scale)
+        given = {"target": target, "weight": weight, "dloss": scale}
+        auto.run(logits, self.options, **given, loss=losses, dlogits=logits)
+        self._reduce(losses, target, weight, loss, None)
+
+    def _reduce(self, losses: Any, target: Any, weight: Maybe, out: Any, kept: Maybe) -> None:
+        if self.reduced:
+            by_kernels.reduce_losses(
+                losses, target, self.options, weight, self.mean, out=out, kept=kept
+            )
+
+    def backward(self, *tensors: Any) -> None:
+        logits, target, weight, kept, dloss, dlogits = tensors
+        by_kernels.backward(
+            logits, target, kept, dloss, self.options, weight, dlogits=dlogits, mean=self.mean
+        )
+
+    def over(self, *tensors: Any) -> None:
+        """The gradient, over the logits."""
+        self.backward(*tensors, tensors[0])
+
+    def multiply(self, gradient: torch.Tensor, dloss: torch.Tensor) -> None:
+        """The gradient in place for another incoming gradient than 1."""
+        multiply(gradient, dloss)
+
+
+def _one_per_row(logits: torch.Tensor) -> torch.Tensor:
+    wide = torch.promote_types(logits.dtype, torch.float32)
+    return workspace(logits.shape[:1], wide, logits.device)
+
+
+def _answers(
+    logits: torch.Tensor, target: Any, weight: Any, reduction: str, dtype: torch.dtype, *_: Any
+) -> Sequence[Layout]:
+    rows, wide = logits.shape[0], torch.promote_types(logits.dtype, torch.float32)
+    loss = dense((rows,) if reduction == "none" else (), dtype)
+    return [loss, dense((rows + int(reduction == "mean"),), wide)]
+
+
+# --- the operation ---
+
+
+_OPTIONS = (
+    "str reduction, ScalarType dtype, int ignore_index, float label_smoothing, float softcap, "
+    "float temperature, float z_loss"
 )
-gradient_operator = define(
-    "cross_entropy_backward(Tensor logits, Tensor target, Tensor? weight, Tensor kept, "
-    f"Tensor dloss, {_SETTINGS}) -> Tensor",
-    *(_gradient_kernel, lambda logits, *_: like_rows(logits), _gradient_by_torch),
+GRADIENT = RowOp(
+    schema="cross_entropy_backward(Tensor logits, Tensor target, Tensor? weight, Tensor kept, "
+    f"Tensor dloss, {_OPTIONS}) -> Tensor",
+    checked=lambda logits, target, weight, _, dloss, *options: _checked(
+        logits, target, weight, *options
+    ),
+    answers=lambda logits, *_: [padded_like(logits)],
+    work=lambda *given: _Loss(given[5], *given[7:]).backward,
+    by_torch=_gradient_by_torch,
 )
-
-
-def _plan_of(*arguments: Any) -> _Loss | None:
-    count = len(arguments) - len(Settings._fields)
-    tensors, settings = arguments[:count], Settings(*arguments[count:])
-    if not _takes(*_three(tensors), settings):
-        return None
-    rows = _arranged(*tensors)
-    plan = _Loss(rows[0], settings)
-    plan.direct = same_layouts(rows, tensors)
-    return plan
-
-
-LOSS: RowOp[_Loss] = RowOp(
-    schema=f"cross_entropy(Tensor logits, Tensor target, Tensor? weight, {_SETTINGS}) "
+LOSS = RowOp(
+    schema=f"cross_entropy(Tensor logits, Tensor target, Tensor? weight, {_OPTIONS}) "
     "-> (Tensor, Tensor)",
-    plan_of=_plan_of,
-    fake=_fake,
-    by_torch=_both_by_torch,
-    saved=lambda tensors, answers: (*_three(tensors), answers[1]),
-    gradient=gradient_operator,
-    gradient_by_torch=_gradient_by_torch,
+    checked=_checked,
+    answers=_answers,
+    work=lambda *given: _Loss(given[3], *given[5:]),
+    by_torch=by_torch,
     arranged=_arranged,
+    shape=lambda _, target, weight, reduction, *rest: target.shape if reduction == "none" else None,
+    gradient=GRADIENT,
+    saved=lambda tensors, answers: (*tensors, *(None,) * (3 - len(tensors)), answers[1]),
 )
-loss_operator = LOSS.operator
 
 
 # --- in place ---
+
+
+def _in_place(tensors: tuple[Any, ...], settings: tuple[Any, ...]) -> torch.Tensor:
+    """The loss of logits that need a gradient, which overwrites them where that is possible."""
+    plan, input = None, tensors[0]
+    if torch.is_grad_enabled() and not watched(input):
+        base = input if input._base is None else input._base
+        if input.is_leaf or (base.is_leaf and base.requires_grad):
+            raise RuntimeError(LEAF)
+        plan = LOSS.plan(tensors, settings)
+    if plan is not None and _overwritten is not None:
+        logits, *rest = tensors if plan.direct else LOSS.rows(tensors, settings)
+        if logits.stride(0) >= logits.shape[1] or len(logits) == 1:  # no two rows overlap
+            loss = _overwriting(plan, logits, *rest)
+            return loss if plan.shape is None else loss.view(plan.shape)
+    return LOSS.run(tensors, settings)  # type: ignore[no-any-return]
+
+
+_again = lru_cache(maxsize=KEPT)(repeatable)  # the methods of a `_Loss` are those of one plan
 
 
 class _Overwriting(Function):
     """The loss, whose gradient takes the memory of the logits."""
 
     @staticmethod
-    def forward(ctx: Any, plan: _Loss, *tensors: torch.Tensor) -> torch.Tensor:
+    def forward(ctx: Any, plan: Plan, *tensors: torch.Tensor) -> torch.Tensor:
         logits, *rest = tensors
         # the same memory as a second storage; the storage of the logits can then refuse reads
         taken = dlpack.from_dlpack(torch._C._to_dlpack(logits.detach()))
-        if plan.fused:
-            loss: torch.Tensor = plan.both(taken, *rest)[0]
+        # where one number scales the gradients of all rows; float16 would be rounded twice
+        if plan.work.reduced and taken.dtype is not torch.float16:
+            both = _again(plan.work.both, taken.get_device(), ((), (), plan.options[1]))
+            (loss,) = both(taken, *rest, *(None,) * (2 - len(rest)))
             ctx.save_for_backward(taken)
         else:
-            loss, kept, *_ = plan.call(taken, *rest)
-            ctx.save_for_backward(*_three((taken, *rest)), kept)
+            loss, *kept = plan.call(taken, *rest)
+            ctx.save_for_backward(*LOSS.saved((taken, *rest), (loss, *kept)))
         assert _overwritten is not None
         _overwritten(logits.untyped_storage()._cdata, OVERWRITTEN)
-        ctx.plan, ctx.taken, ctx.rest = plan, False, (None,) * len(rest)
+        ctx.plan, ctx.taken = plan, False
         return loss
 
     @staticmethod
@@ -573,12 +396,11 @@ class _Overwriting(Function):
         batched = torch._C._functorch.is_legacy_batchedtensor(dloss)  # by autograd's own vmap
         if ctx.taken or torch.is_grad_enabled() or transformed() or batched:
             raise RuntimeError(TWICE)
-        gradient, *rest = ctx.saved_tensors
-        ctx.taken, dloss = True, dloss.resolve_neg()
-        ctx.plan.overwrite(gradient, *rest, dloss)
-        return None, gradient, *ctx.rest
+        saved, ctx.taken = ctx.saved_tensors, True
+        work = ctx.plan.work.multiply if len(saved) == 1 else ctx.plan.work.over
+        _again(work, saved[0].get_device())(*saved, dloss.resolve_neg().contiguous())
+        return None, saved[0], None, None
 
 
-_overwriting: Callable[..., torch.Tensor] = super(
-    Function, _Overwriting
-).apply  # see `kernels.calls`
+# see `kernels.calls`
+_overwriting: Callable[..., torch.Tensor] = super(Function, _Overwriting).apply

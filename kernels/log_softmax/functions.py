@@ -1,40 +1,28 @@
-"""`log_softmax(x)` and `logsumexp(x)`, like PyTorch's own, by kernels along the last dimension.
+"""`log_softmax(x)`, `logsumexp(x)` and `logprob_entropy(logits, target)`: kernels for rows.
 
-log-softmax moves 2MN, and its gradient is PyTorch's own operation. logsumexp moves MN and keeps one
-number per row; its gradient moves 2MN. A tensor with a contiguous last dimension is read in place
-if the dimensions before it can be merged into one, else it is copied first. PyTorch's operations
-compute the other cases: another dimension or several, empty input, another dtype of the result, the
-CPU, and calls that a transform or dispatch mode observes.
+log-softmax moves 2MN, and its gradient is PyTorch's own operation. logsumexp, and log-probability
+with entropy, move MN and keep one or two numbers per row; their gradient moves 2MN. A tensor with a
+contiguous last dimension is read in place if the dimensions before it can be merged into one, else
+it is copied first. PyTorch's operations compute the other cases: another dimension or several,
+empty input, another dtype of the result, the CPU, and calls that a transform or dispatch mode
+observes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 
-from ..calls import (
-    DTYPES,
-    Plan,
-    RowOp,
-    Tensors,
-    define,
-    gradient_of,
-    like_rows,
-    padded_like,
-    run,
-    runs_on,
-    same_layouts,
-    watched,
-)
+from ..calls import DTYPES, Maybe, RowOp, Tensors, gradient_of, number, padded_like
 from ..cross_entropy import auto
 from ..cross_entropy.gradients import row_gradient
 from ..cross_entropy.rows import Options
 from ..lines import lines
-from ..repeat import Repeatable, aligned, dense
+from ..repeat import Layout, dense
 
-Maybe = torch.Tensor | None
+SMALL = (torch.float16, torch.bfloat16)
 
 
 def log_softmax(x: torch.Tensor, dim: int = -1, dtype: torch.dtype | None = None) -> torch.Tensor:
@@ -51,20 +39,9 @@ def log_softmax(x: torch.Tensor, dim: int = -1, dtype: torch.dtype | None = None
     Raises:
         IndexError, NotImplementedError, TypeError: as PyTorch's.
     """
-    if dtype is None and type(dim) is int and dim == -1:
-        plan = LOG_SOFTMAX.recall((x,), ())
-        if plan is not None:
-            return run(plan, x)  # type: ignore[no-any-return]
-    if isinstance(x, torch.Tensor) and _by_rows(x, dim) and dtype in (None, x.dtype):
-        if torch.compiler.is_compiling() and runs_on(x):
-            return log_softmax_operator(x)  # type: ignore[no-any-return]
-        if not watched(x) and (plan := LOG_SOFTMAX.plan((x,), ())) is not None:
-            return run(plan, x)  # type: ignore[no-any-return]
-    if isinstance(x, torch.Tensor) and dtype is None:
-        if x.is_cpu and x.dtype in (torch.float16, torch.bfloat16):  # PyTorch's rounds on the way
-            return torch.log_softmax(x, dim, torch.float32).to(x.dtype)
-        dtype = x.dtype if x.dtype in DTYPES else None  # named, autocast does not change it
-    return torch.log_softmax(x, dim, dtype)
+    if type(dim) is not int:
+        return _log_softmax_by_torch(x, dim, dtype)
+    return LOG_SOFTMAX.run((x,), (dim, dtype))  # type: ignore[no-any-return]
 
 
 def logsumexp(x: torch.Tensor, dim: int = -1, keepdim: bool = False) -> torch.Tensor:
@@ -81,200 +58,210 @@ def logsumexp(x: torch.Tensor, dim: int = -1, keepdim: bool = False) -> torch.Te
     Raises:
         IndexError, TypeError: as PyTorch's.
     """
-    if type(dim) is int and dim == -1 and not keepdim:
-        plan = NUMBERS.recall((x,), (1.0,))
-        if plan is not None and plan.direct:
-            lse: torch.Tensor = run(plan, x)
-            return lse if lse.dtype is x.dtype else lse.to(x.dtype)
-    if not isinstance(x, torch.Tensor):
-        return torch.logsumexp(x, dim, keepdim)  # its own error
-    compiling = torch.compiler.is_compiling()
-    if not (_by_rows(x, dim) and runs_on(x)) or (not compiling and watched(x)):
-        if x.dtype in (torch.float16, torch.bfloat16):
-            return torch.logsumexp(x.float(), dim, keepdim).to(x.dtype)
-        return torch.logsumexp(x, dim, keepdim)
-    (lse,) = row_numbers(1.0, x)
-    shape = x.shape[:-1]
-    return lse.to(x.dtype).view((*shape, 1) if keepdim else shape)
+    if type(dim) is int and (dim == -1 or (isinstance(x, torch.Tensor) and dim == x.dim() - 1)):
+        lse: torch.Tensor = NUMBERS.run((x,), (1.0,))
+        lse = lse.to(x.dtype) if x.dtype in SMALL else lse
+        return lse.unsqueeze(-1) if keepdim else lse
+    if isinstance(x, torch.Tensor) and x.dtype in SMALL:
+        return torch.logsumexp(x.float(), dim, keepdim).to(x.dtype)
+    return torch.logsumexp(x, dim, keepdim)
 
 
-def _by_rows(x: torch.Tensor, dim: Any) -> bool:
-    """Whether kernels can compute the result along ``dim``."""
-    dims = x.dim()
-    return (
-        type(dim) is int
-        and dims > 0
-        and dim in (-1, dims - 1)
-        and x.dtype in DTYPES
-        and 0 not in x.shape
-        and (x.stride(-1) == 1 or x.shape[-1] == 1)
-    )
+def logprob_entropy(
+    logits: torch.Tensor, target: torch.Tensor, *, temperature: float = 1.0
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """log p[target] and the entropy −Σ p·log p in one read; p = softmax(logits / temperature).
+
+    Both are float32 (float64 for float64) and differentiable in ``logits``; their gradient moves
+    2MN more. A target that is not a class makes the log-probability and gradient of its row NaN.
+
+    Args:
+        logits: (…, N), of a floating dtype; read in place if its classes are adjacent and its
+            other dimensions can be merged into one, else copied first.
+        target: (…), int64.
+        temperature: From 1e-30 to 1e30.
+
+    Raises:
+        RuntimeError: the target has a wrong dtype or device, or the logits no floating dtype.
+        TypeError: an argument has a wrong type.
+        ValueError: shapes differ, or the temperature is out of range.
+    """
+    if type(temperature) is not float:
+        temperature = number("temperature", temperature)
+    return NUMBERS.run((logits, target), (temperature,))  # type: ignore[no-any-return]
 
 
 # --- log-softmax ---
 
 
-def _log_softmax_plan(x: torch.Tensor) -> Plan | None:
-    if not _by_rows(x, -1):
-        return None
+def _log_softmax_checked(
+    x: torch.Tensor, dim: int, dtype: torch.dtype | None
+) -> tuple[int, torch.dtype] | None:
+    last = dim in (-1, x.dim() - 1) and dtype in (None, x.dtype)
+    return (dim, x.dtype) if last and _takes(x) and _adjacent(x) else None
+
+
+def _takes(x: torch.Tensor) -> bool:
+    return x.dim() > 0 and 0 not in x.shape and x.dtype in DTYPES
+
+
+def _adjacent(x: torch.Tensor) -> bool:
+    return x.stride(-1) == 1 or x.shape[-1] == 1
+
+
+def _log_softmax_by_torch(x: Any, dim: Any, dtype: torch.dtype | None) -> torch.Tensor:
+    if isinstance(x, torch.Tensor) and dtype is None:
+        if x.is_cpu and x.dtype in SMALL:  # PyTorch's rounds on the way
+            return torch.log_softmax(x, dim, torch.float32).to(x.dtype)
+        dtype = x.dtype if x.dtype in DTYPES else None  # named, autocast does not change it
+    return torch.log_softmax(x, dim, dtype)
+
+
+def _log_softmax_work(x: torch.Tensor, *_: Any) -> Callable[..., None]:
     cols = x.shape[-1]
 
     def launch(x: torch.Tensor, y: torch.Tensor) -> None:
         auto.run(x.view(-1, cols), y=y.view(-1, cols))
 
-    call = Repeatable(launch, x.get_device(), dense(x.shape, x.dtype))
-    plan = Plan(LOG_SOFTMAX, (), call, _log_softmax_gradient)
-    plan.direct = lines(x.shape, x.stride(), x.dim() - 1) is not None
-    return plan
-
-
-def _log_softmax_gradient(y: torch.Tensor, dy: torch.Tensor) -> torch.Tensor:
-    return torch._log_softmax_backward_data(dy, y, y.dim() - 1, y.dtype)
+    return launch
 
 
 LOG_SOFTMAX = RowOp(
-    schema="log_softmax(Tensor x) -> Tensor",
-    plan_of=_log_softmax_plan,
-    fake=lambda x: x.new_empty(x.shape),
-    by_torch=lambda x: torch.log_softmax(x, -1, x.dtype).contiguous(),
-    saved=lambda _, answers: answers,
-    gradient=_log_softmax_gradient,
-    gradient_by_torch=_log_softmax_gradient,
-    arranged=lambda x: (x.contiguous(),),
+    schema="log_softmax(Tensor x, int dim, ScalarType dtype) -> Tensor",
+    checked=_log_softmax_checked,
+    answers=lambda x, *_: [dense(x.shape, x.dtype)],
+    work=_log_softmax_work,
+    by_torch=_log_softmax_by_torch,
+    arranged=lambda x, *_: (x if lines(x.shape, x.stride(), x.dim() - 1) else x.contiguous(),),
+    gradient=lambda y, dy, dim, dtype: torch._log_softmax_backward_data(dy, y, dim, dtype),
 )
-log_softmax_operator = LOG_SOFTMAX.operator
 
 
 # --- numbers of rows: logsumexp, or log p[target], entropy and logsumexp ---
 
 
-def row_numbers(temperature: float, *tensors: torch.Tensor) -> Tensors:
-    """(logsumexp(z),) of each row of x (…, N); with a target (…), log p[target] and the entropy.
-
-    z is x / temperature. The results are (M,), float32 (float64 for float64). Takes plain calls on
-    a device with kernels, and compiled ones.
-    """
-    if torch.compiler.is_compiling():
-        x, *target = _arranged(*tensors)
-        made: Tensors = numbers_operator(x, target[0] if target else None, temperature)
-        return made[: len(tensors)]
-    plan = NUMBERS.plan(tensors, (temperature,))
-    assert plan is not None
-    made = run(plan, *tensors)
-    return (made,) if plan.shown == 1 else made  # type: ignore[return-value]
+def _numbers_checked(x: torch.Tensor, target: Maybe, temperature: float) -> tuple[float] | None:
+    if target is not None:
+        _check_target(x, target, temperature)
+    return (temperature,) if _takes(x) and (target is not None or _adjacent(x)) else None
 
 
-def numbers_by_torch(x: torch.Tensor, target: Maybe, temperature: float) -> Tensors:
-    """log p[target], entropy and logsumexp by PyTorch; without a target logsumexp comes first."""
-    wide = torch.promote_types(x.dtype, torch.float32)
-    z = x.to(wide) / temperature
-    lse = z.logsumexp(-1)
+def _check_target(logits: torch.Tensor, target: torch.Tensor, temperature: float) -> None:
+    """Checks the arguments of `logprob_entropy`, which may have any type."""
+    for name, value in (("logits", logits), ("target", target)):
+        if not isinstance(value, torch.Tensor):
+            given = type(value).__name__
+            raise TypeError(f"logprob_entropy(): argument '{name}' must be Tensor, not {given}")
+    number("temperature", temperature)
+    if logits.dim() == 0 or target.shape != logits.shape[:-1]:
+        raise ValueError(
+            f"logprob_entropy(): of logits (…, N) there is a target (…) for each row, "
+            f"not {tuple(target.shape)} of {tuple(logits.shape)}"
+        )
+    kinds = target.dtype, target.device
+    if not logits.is_floating_point() or kinds != (torch.int64, logits.device):
+        raise RuntimeError(
+            "logprob_entropy(): logits are of a floating dtype, and targets int64 on their device, "
+            f"not {logits.dtype} on {logits.device} and {kinds[0]} on {kinds[1]}"
+        )
+
+
+def _numbers_by_torch(x: torch.Tensor, target: Maybe, temperature: float) -> Any:
+    """logsumexp, or with a target log p[target] and entropy."""
+    if target is not None:
+        _check_target(x, target, temperature)
     if target is None:
-        return lse, x.new_empty(0, dtype=wide), x.new_empty(0, dtype=wide)
+        return torch.logsumexp(x.float() if getattr(x, "dtype", None) in SMALL else x, -1)
+    z = x.to(torch.promote_types(x.dtype, torch.float32)) / temperature
+    lse = z.logsumexp(-1)
     chosen = z.gather(-1, target.unsqueeze(-1)).squeeze(-1)
     p = torch.softmax(z, -1)
     finite = torch.where(p > 0, z, 0.0)  # a logit of −inf adds nothing
-    return chosen - lse, lse - (p * finite).sum(-1), lse
+    return chosen - lse, lse - (p * finite).sum(-1)
 
 
-def _numbers_plan(x: torch.Tensor, *rest: Any) -> Plan | None:
-    *target, temperature = rest
-    if 0 in x.shape or x.dtype not in DTYPES:
-        return None
-    rows = _arranged(x, *target)
-    each = dense(rows[0].shape[:1], torch.promote_types(x.dtype, torch.float32))
-    dx, index = padded_like(rows[0]), x.get_device()
+def _numbers_answers(x: torch.Tensor, target: Maybe, temperature: float) -> Sequence[Layout]:
+    each = dense(x.shape[:1], torch.promote_types(x.dtype, torch.float32))
+    return [each] if target is None else [each] * 3
 
-    def logsumexp_of(x: Any, lse: Any) -> None:
-        auto.run(x, lse=lse)
 
-    def all_of(x: Any, target: Any, logprob: Any, entropy: Any, lse: Any) -> None:
-        options = Options(temperature=temperature)
-        auto.run(x, options, target=target, logprob=logprob, entropy=entropy, lse=lse)
+def _numbers_work(x: torch.Tensor, target: Maybe, temperature: float) -> Callable[..., None]:
+    options = Options(temperature=temperature)
 
-    def launch(
-        x: Any, target: Any, entropy: Any, lse: Any, first: Any, second: Any, dx: Any
-    ) -> None:
-        dlse, dlogprob = (first, None) if target is None else (None, first)
-        row_gradient(x, lse, dlse, target, dlogprob, entropy, second, dx, temperature)
-
-    launches = {  # by the gradients that there are
-        there: Repeatable(launch, index, dx)
-        for there in ((True, True), (True, False), (False, True))
-    }
-
-    def gradient(
-        x: Any, target: Any, entropy: Any, lse: Any, first: Any, second: Any = None
-    ) -> Any:
+    def launch(x: Any, target: Maybe, first: Any, entropy: Maybe = None, lse: Maybe = None) -> None:
         if target is None:
-            second = None
-        first, second = (None if each is None else aligned(each) for each in (first, second))
-        repeatable = launches[first is not None, second is not None]
-        return repeatable(x, target, entropy, lse, first, second)[0]
+            auto.run(x, lse=first)
+        else:
+            auto.run(x, options, target=target, logprob=first, entropy=entropy, lse=lse)
 
-    call = Repeatable(all_of, index, each, each, each)
-    if not target:
-        call = Repeatable(logsumexp_of, index, each)
-    plan = Plan(NUMBERS, (temperature,), call, gradient, shown=1 + len(target))
-    plan.direct = same_layouts(rows, (x, *target))
-    return plan
+    return launch
 
 
-def _arranged(x: torch.Tensor, *target: torch.Tensor) -> Tensors:
+def _arranged(x: torch.Tensor, target: Maybe, *_: Any) -> Sequence[Maybe]:
     """Rows of adjacent elements, and their targets."""
     rows = x.reshape(-1, x.shape[-1])
     if rows.stride(1) != 1 and rows.shape[1] > 1:
         rows = rows.contiguous()
-    return rows, *(each.reshape(-1).contiguous() for each in target)
+    return rows, None if target is None else target.reshape(-1).contiguous()
 
 
-def _saved(tensors: Tensors, answers: Sequence[torch.Tensor]) -> Sequence[Maybe]:
+def _saved(tensors: Sequence[Any], answers: Sequence[Any]) -> Sequence[Maybe]:
     x, *target = tensors
-    return (x, *target, *answers[1:]) if target else (x, None, None, answers[0])
+    with_target = target and target[0] is not None
+    return (x, *target, *answers[1:]) if with_target else (x, None, None, answers[0])
 
 
-def _fake(x: torch.Tensor, target: Maybe, temperature: float) -> Tensors:
-    wide = torch.promote_types(x.dtype, torch.float32)
-    rows, _ = x.shape
-    counts = (rows, 0, 0) if target is None else (rows,) * 3
-    return tuple(x.new_empty(count, dtype=wide) for count in counts)
+def _gradient_work(*tensors_and_temperature: Any) -> Callable[..., None]:
+    *_, temperature = tensors_and_temperature
 
+    def launch(
+        x: Any, target: Maybe, entropy: Maybe, lse: Any, first: Maybe, second: Maybe, dx: Any
+    ) -> None:
+        if target is None:  # the second answer is empty
+            row_gradient(x, lse, first, None, None, None, None, dx, temperature)
+        else:
+            row_gradient(x, lse, None, target, first, entropy, second, dx, temperature)
 
-def _gradient_kernel(x: torch.Tensor, target: Maybe, *rest: Any) -> torch.Tensor:
-    tensors = (x,) if target is None else (x, target)
-    plan = NUMBERS.plan(tensors, rest[-1:]) if runs_on(x) else None
-    if plan is None:
-        return _gradient_by_torch(x, target, *rest)
-    return plan.gradient(*(*plan.op.arranged(*tensors), None)[:2], *rest[:-1])
+    return launch
 
 
 def _gradient_by_torch(
-    x: torch.Tensor, target: Maybe, entropy: Maybe, lse: Maybe, first: Maybe, second: Maybe,
-    temperature: float,
-) -> torch.Tensor:  # fmt: skip
-    grads = first, second if target is not None else None
+    x: torch.Tensor, target: Maybe, entropy: Maybe, lse: Any, *rest: Any
+) -> torch.Tensor:
+    *grads, temperature = rest
 
     def numbers(x: torch.Tensor) -> Tensors:
-        made = numbers_by_torch(x, target, temperature)
+        made = _numbers_by_torch(x, target, temperature)
+        made = made if isinstance(made, tuple) else (made,)
         return tuple(y for y, dy in zip(made, grads, strict=False) if dy is not None)
 
+    grads = grads[: 1 if target is None else 2]
     return gradient_of(numbers, x, [dy for dy in grads if dy is not None])
 
 
-gradient_operator = define(
-    "row_numbers_backward(Tensor x, Tensor? target, Tensor? entropy, Tensor? lse, Tensor? first, "
-    "Tensor? second, float temperature) -> Tensor",
-    *(_gradient_kernel, lambda x, *_: like_rows(x), _gradient_by_torch),
+def _contiguous_gradients(*tensors_and_temperature: Any) -> Sequence[Maybe]:
+    *saved, first, second, _ = tensors_and_temperature
+    return *saved, *(dy if dy is None else dy.contiguous() for dy in (first, second))
+
+
+GRADIENT = RowOp(
+    schema="row_numbers_backward(Tensor x, Tensor? target, Tensor? entropy, Tensor lse, "
+    "Tensor? first, Tensor? second, float temperature) -> Tensor",
+    checked=lambda x, *rest: rest[-1:],
+    answers=lambda x, *_: [padded_like(x)],
+    work=_gradient_work,
+    by_torch=_gradient_by_torch,
+    arranged=_contiguous_gradients,
 )
 NUMBERS = RowOp(
     schema="row_numbers(Tensor x, Tensor? target, float temperature) -> (Tensor, Tensor, Tensor)",
-    plan_of=_numbers_plan,
-    fake=_fake,
-    by_torch=numbers_by_torch,
-    saved=_saved,
-    gradient=gradient_operator,
-    gradient_by_torch=_gradient_by_torch,
-    differentiable=2,
+    checked=_numbers_checked,
+    answers=_numbers_answers,
+    work=_numbers_work,
+    by_torch=_numbers_by_torch,
     arranged=_arranged,
+    shape=lambda x, *_: x.shape[:-1],
+    gradient=GRADIENT,
+    saved=_saved,
+    differentiable=2,
 )
-numbers_operator = NUMBERS.operator

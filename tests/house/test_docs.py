@@ -20,10 +20,10 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 
 from experiments.data.rows import Row
 from experiments.sweep.jobs import register
-from kernels.cross_entropy.functions import cross_entropy, logprob_entropy
+from kernels.cross_entropy.functions import cross_entropy
 from kernels.functions import softmax
 from kernels.kl_div.functions import kl_div
-from kernels.log_softmax.functions import log_softmax, logsumexp
+from kernels.log_softmax.functions import log_softmax, logprob_entropy, logsumexp
 from tests.conftest import ROOT
 
 PAGES = {

@@ -20,9 +20,9 @@ from hypothesis import strategies as st
 from torch import func
 from torch.utils.flop_counter import FlopCounterMode
 
-from kernels.cross_entropy.functions import cross_entropy, logprob_entropy
+from kernels.cross_entropy.functions import cross_entropy
 from kernels.functions import softmax
-from kernels.log_softmax.functions import log_softmax, logsumexp
+from kernels.log_softmax.functions import log_softmax, logprob_entropy, logsumexp
 from tests.conftest import ROOT
 from tests.kernels.conftest import DTYPES
 

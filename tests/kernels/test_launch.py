@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from kernels.launch import launch, workspace
-from kernels.repeat import _KNOWN, Repeatable, dense
+from kernels.repeat import _KNOWN, dense, repeatable
 
 
 class Launcher:
@@ -84,11 +84,11 @@ def test_all_launches_are_repeated_on_other_memory(launcher: Launcher) -> None:
         launch(first, (2,), (base, weight, 5, space, y), {"BLOCK": 8})
         launch(second, (3,), (space, weight, 6, x, y), {"BLOCK": 9})
 
-    repeatable = Repeatable(work, 0, dense((8,), torch.float32))
+    again = repeatable(work, 0, dense((8,), torch.float32))
     pools = [torch.empty(64) for _ in range(4)]
     for lead in (0, 2, 0, 2):  # by each alignment, an ordinary launch and then a repeated one
         x = pools.pop()
-        (y,) = repeatable(x[lead:], None)
+        (y,) = again(x[lead:], None)
         pools.insert(0, x)
     assert (first.ordinary, second.ordinary) == (2, 2)
     assert (len(first.again), len(second.again)) == (2, 2)
@@ -112,9 +112,9 @@ def test_what_might_come_out_wrong_or_unseen_is_launched_the_ordinary_way(
         if case != "nothing launched":
             launch(kernel, (1,), (x, other, 1, y, y), {"BLOCK": 1})
 
-    repeatable = Repeatable(work, 0)
+    again = repeatable(work, 0)
     for turn in range(3):
-        repeatable(torch.empty(8), torch.empty(8))
+        again(torch.empty(8), torch.empty(8))
         if case == "a profiler" and turn == 0:
             monkeypatch.setattr(runtime.launch_enter_hook, "calls", [print])
     assert runs.call_count == 3
@@ -123,10 +123,10 @@ def test_what_might_come_out_wrong_or_unseen_is_launched_the_ordinary_way(
 
 def test_two_places_that_held_one_tensor_are_told_apart_later(launcher: Launcher) -> None:
     kernel = Launchable(launcher)
-    repeatable = Repeatable(lambda x, y: launch(kernel, (1,), (x, None, 1, y, y), {"BLOCK": 1}), 0)
+    again = repeatable(lambda x, y: launch(kernel, (1,), (x, None, 1, y, y), {"BLOCK": 1}), 0)
     first, second, other = torch.ones(64), torch.ones(64), torch.ones(64)
     for pair in ((first, first), (first, second), (second, other)):
-        repeatable(*pair)
+        again(*pair)
     (last,) = kernel.again
     assert last[0] == second.data_ptr()
     assert last[3] == last[4] == other.data_ptr()

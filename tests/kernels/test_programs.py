@@ -15,9 +15,9 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.autograd import forward_ad
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from kernels.cross_entropy.functions import cross_entropy, logprob_entropy
+from kernels.cross_entropy.functions import cross_entropy
 from kernels.functions import softmax
-from kernels.log_softmax.functions import log_softmax, logsumexp
+from kernels.log_softmax.functions import log_softmax, logprob_entropy, logsumexp
 from tests.kernels.test_functions import (
     OF_A_DIMENSION,
     Answer,
@@ -195,14 +195,15 @@ def test_operators_keep_the_rules_of_pytorchs_operators(device: str) -> None:
     for x in (torch.randn(3, 4, 5, device=device), torch.randn(4, 3, device=device).t()):
         opcheck(ops.softmax.default, (x.requires_grad_(), 1, 0.5, False, torch.float32))
     for x in (torch.randn(3, 4, device=device), torch.randn(3, 5, device=device)[:, :4]):
-        opcheck(ops.log_softmax.default, (x.clone().requires_grad_(),))
+        opcheck(ops.log_softmax.default, (x.clone().requires_grad_(), -1, x.dtype))
         for given in (None, target.clamp(min=0)):
             opcheck(ops.row_numbers.default, (x.clone().requires_grad_(), given, 0.7))
     x = torch.randn(3, 8, device=device)[:, :5]
     for reduction in ("none", "mean", "sum"):
         weight = torch.rand(5, device=device) if reduction == "mean" else None
-        rest = (-100, reduction, 0.1, 0.0, 2.0, 0.5, torch.float32)
+        rest = (reduction, torch.float32, -100, 0.1, 2.0, 0.5, 0.0)
         opcheck(ops.cross_entropy.default, (x.clone().requires_grad_(), target, weight, *rest))
+    opcheck(ops.kl_div.default, (x.clone().requires_grad_(), torch.randn_like(x), 0.7, True))
 
 
 @pytest.mark.parametrize("called", ["softmax", "cross_entropy"])
