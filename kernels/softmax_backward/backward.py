@@ -17,11 +17,10 @@ import sympy
 import torch
 from typing_extensions import override
 
-from ..device import Device
-from ..kernel import Kernel, Shape, power_of_two
+from ..kernel import Kernel, power_of_two
 from ..language import jit, tl
 from ..lines import launch_tiles, load_lines, starts, store_lines
-from ..softmax.tiles import too_many_rows, triton_statistics
+from ..softmax.tiles import triton_statistics
 from ..traffic import M, N, Traffic
 from .operation import Gradient
 
@@ -38,13 +37,10 @@ class Backward(Gradient):
     """
 
     dtypes = (*Kernel.dtypes, torch.float64)
+    row_a_program = True
 
     block_size: Annotated[int, power_of_two(1, LARGEST)] = 16384
     num_warps: Annotated[int | None, power_of_two(1, 32)] = None
-
-    @override
-    def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
-        return super().unsupported(shape, dtype, device) or too_many_rows(shape)
 
     @override
     def into(

@@ -11,12 +11,12 @@ import sympy
 import torch
 from hydra.utils import instantiate
 
-from kernels.copy.copy import Copy
-from kernels.copy.copy_triton import CopyTriton
-from kernels.copy.operation import COPY
 from kernels.kernel import Kernel, one_of, power_of_two, whole_number
 from kernels.read.operation import READ
 from kernels.read.read_triton import ReadTriton
+from kernels.roofs.library import Copy
+from kernels.roofs.mover import CopyTriton
+from kernels.roofs.operation import COPY
 from kernels.softmax.cluster import Cluster
 from kernels.softmax.cooperative import Cooperative
 from kernels.softmax.fused import Fused
@@ -25,7 +25,7 @@ from kernels.softmax.hybrid import Hybrid
 from kernels.softmax.online import Online
 from kernels.softmax.peers import FlagGems, Helion
 from kernels.softmax_backward.backward import Backward
-from kernels.softmax_backward.peers import BackwardFlagGems
+from kernels.softmax_backward.library import BackwardFlagGems
 from kernels.traffic import M, N, Traffic, evaluate
 from tests.conf import KERNELS
 from tests.conf import kernel as kernel_config

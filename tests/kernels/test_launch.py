@@ -16,10 +16,10 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from kernels import launch as launching
 from kernels.calls import like_rows
-from kernels.copy.copy_triton import CopyTriton
 from kernels.device import Device
 from kernels.launch import launch, load_hint, recording, store_hint, workspace
 from kernels.repeat import _KNOWN, Repeatable, alike, dense
+from kernels.roofs.mover import CopyTriton
 
 L2 = 4096  # bytes
 Call = Callable[[torch.Tensor], torch.Tensor]

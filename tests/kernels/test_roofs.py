@@ -7,12 +7,11 @@ import sympy
 import torch
 
 from kernels.attention.operation import ATTENTION
-from kernels.exponentials.operation import EXPONENTIALS
 from kernels.kernel import Kernel
-from kernels.matmul.operation import MATMUL
 from kernels.read import read_triton
 from kernels.read.operation import READ, STRETCH
 from kernels.read.read_triton import ReadTriton
+from kernels.roofs.operation import EXPONENTIALS, MATMUL
 from kernels.traffic import evaluate
 from tests.kernels.variants import COPIES, DTYPES, name
 

@@ -6,22 +6,17 @@ import os
 
 import torch
 
-from kernels.copy.copy import Copy
-from kernels.copy.copy_triton import CopyTriton
 from kernels.device import Device, cuda_device
 from kernels.kernel import Kernel
+from kernels.roofs.library import Copy
+from kernels.roofs.mover import CopyTriton
 from kernels.softmax.auto import Auto
-from kernels.softmax.compiled import Compiled, CompiledSoftmax
 from kernels.softmax.fused import Fused
 from kernels.softmax.fused_multirow import FusedMultirow
-from kernels.softmax.fused_row import FusedRow
-from kernels.softmax.hybrid import Hybrid
-from kernels.softmax.naive import Naive
-from kernels.softmax.naive_script import NaiveScript
+from kernels.softmax.hybrid import FusedRow, Hybrid, ThreePass
+from kernels.softmax.library import Compiled, CompiledSoftmax, Naive, NaiveScript, TorchSoftmax
 from kernels.softmax.online import Online
 from kernels.softmax.peers import FlagGems, Helion, Liger, Quack
-from kernels.softmax.three_pass import ThreePass
-from kernels.softmax.torch_softmax import TorchSoftmax
 
 INTERPRETED = os.environ.get("TRITON_INTERPRET", "0") not in ("", "0")
 HERE = Device("cpu", "cpu") if INTERPRETED or not torch.cuda.is_available() else cuda_device(0)

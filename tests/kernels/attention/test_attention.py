@@ -17,12 +17,10 @@ from experiments.worker import gate
 from experiments.worker.describe import build_kernel
 from experiments.worker.gate import check
 from kernels.attention import operation
-from kernels.attention.attention_flash import AttentionFlash
 from kernels.attention.attention_naive import SOFTMAXES, AttentionNaive
 from kernels.attention.attention_online import AttentionOnline
-from kernels.attention.attention_torch import LIBRARIES, AttentionTorch, refusal
-from kernels.attention.operation import ATTENTIONS
-from kernels.attention.variant import OfAttention
+from kernels.attention.library import LIBRARIES, AttentionFlash, AttentionTorch, refusal
+from kernels.attention.operation import ATTENTIONS, OfAttention
 from kernels.device import Device
 from kernels.kernel import Kernel
 from kernels.traffic import evaluate
@@ -119,7 +117,7 @@ def test_attention_is_pytorchs_and_a_point_is_read_off_its_inputs() -> None:
 
 
 ONLINE, NAIVE = "attention_online.AttentionOnline", "attention_naive.AttentionNaive"
-TORCH = "attention_torch.AttentionTorch"
+TORCH = "library.AttentionTorch"
 
 
 @pytest.mark.parametrize(

@@ -16,10 +16,8 @@ from kernels.softmax.cluster import Cluster
 from kernels.softmax.cooperative import Cooperative
 from kernels.softmax.fused import Fused
 from kernels.softmax.fused_multirow import FusedMultirow
-from kernels.softmax.fused_row import FusedRow
-from kernels.softmax.hybrid import Hybrid
+from kernels.softmax.hybrid import FusedRow, Hybrid, ThreePass
 from kernels.softmax.online import EVICT, Online
-from kernels.softmax.three_pass import ThreePass
 from tests.kernels.variants import (
     DTYPES,
     HERE,

@@ -11,8 +11,7 @@ import torch
 from kernels.compiled import MODES
 from kernels.device import Device
 from kernels.kernel import NotCompiled
-from kernels.softmax.compiled import Compiled, CompiledSoftmax
-from kernels.softmax.naive_script import NaiveScript
+from kernels.softmax.library import Compiled, CompiledSoftmax, NaiveScript
 from tests.kernels.variants import assert_softmax, extremes, lay_out
 
 

@@ -7,19 +7,17 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kernels.copy.copy import Copy
-from kernels.copy.copy_triton import CopyTriton
 from kernels.device import Device, cuda_device
 from kernels.kernel import Kernel
 from kernels.peer import WIDEST_OF_LIGER
+from kernels.roofs.library import Copy
+from kernels.roofs.mover import CopyTriton
 from kernels.softmax.auto import Auto
 from kernels.softmax.cluster import Cluster
-from kernels.softmax.compiled import Compiled
 from kernels.softmax.cooperative import WORDS, Cooperative, _cooperative
 from kernels.softmax.fused_multirow import FusedMultirow
-from kernels.softmax.naive_script import NaiveScript
+from kernels.softmax.library import Compiled, NaiveScript, TorchSoftmax
 from kernels.softmax.peers import FLAG_GEMS_TILE, WIDEST_WHOLE, FlagGems, Quack
-from kernels.softmax.torch_softmax import TorchSoftmax
 from tests.kernels.softmax.test_answers import OURS
 from tests.kernels.variants import LAYOUTS, PEERS, assert_softmax, extremes, lay_out, name
 

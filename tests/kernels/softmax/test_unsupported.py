@@ -12,22 +12,20 @@ from unittest.mock import Mock
 import pytest
 import torch
 
-from kernels.copy.copy_triton import CopyTriton
 from kernels.cross_entropy.peers import CeBackwardQuack, CeGradQuack, CeQuack
 from kernels.device import Device
 from kernels.kernel import Kernel
 from kernels.read.operation import STRETCH
 from kernels.read.read_triton import ReadTriton
+from kernels.roofs.mover import CopyTriton
 from kernels.softmax.cluster import Cluster
 from kernels.softmax.cooperative import NOT_HERE, Cooperative
 from kernels.softmax.fused import Fused
 from kernels.softmax.fused_multirow import FusedMultirow
-from kernels.softmax.fused_row import FusedRow
-from kernels.softmax.hybrid import Hybrid
+from kernels.softmax.hybrid import FusedRow, Hybrid, ThreePass
 from kernels.softmax.online import Online
 from kernels.softmax.peers import FlagGems, Helion, Liger, Quack
-from kernels.softmax.three_pass import ThreePass
-from kernels.softmax_backward.peers import BackwardFlagGems, BackwardLiger, BackwardQuack
+from kernels.softmax_backward.library import BackwardFlagGems, BackwardLiger, BackwardQuack
 from tests.conftest import ROOT
 from tests.kernels.variants import COPIES, PEERS, SOFTMAXES, name
 

@@ -14,14 +14,13 @@ import sympy
 import torch
 from typing_extensions import override
 
-from ..attention.operation import no_heads
 from ..device import Device
 from ..kernel import Kernel, Shape, power_of_two
 from ..language import LARGEST_BLOCK, jit, tl
 from ..launch import launch
 from ..softmax.tiles import empty_result
 from ..traffic import M, Traffic
-from .operation import ATTENTION_IO
+from .operation import ATTENTION_IO, no_heads
 
 
 @dataclass(frozen=True)

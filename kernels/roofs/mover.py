@@ -1,4 +1,8 @@
-"""The Triton kernel of the roofs, and the tunables that they share.
+"""The roofs of moving memory as Triton kernels: copies, a copy over itself, and a sum.
+
+Passes: one; a copy reads MN and writes MN: 2MN; the sum reads 2MN and writes MN: 3MN.
+On chip: a tile of `block_size` elements, of each matrix that is read.
+Source: Triton's tutorial 01 (vector addition), for a copy less the addition.
 
 A program reads one tile of a matrix, or the same tile of two, and writes the tile or the sum, to a
 new matrix or over its input. A contiguous matrix counts as one long row of 16-byte vectors with a
@@ -14,10 +18,12 @@ import sympy
 import torch
 from typing_extensions import override
 
-from .device import Device
-from .kernel import Kernel, Shape, power_of_two
-from .language import LARGEST_BLOCK, MOST_PROGRAMS, jit, tl
-from .launch import load_hint, store_hint
+from ..device import Device
+from ..kernel import Kernel, Shape, power_of_two
+from ..language import LARGEST_BLOCK, MOST_PROGRAMS, jit, tl
+from ..launch import load_hint, store_hint
+from ..traffic import M, N, Traffic
+from .operation import ADD, COPY
 
 VECTOR_BYTES = 16  # the widest load
 THREAD_BYTES = 32  # of a tile, where its elements are not given
@@ -94,6 +100,53 @@ class Mover(Kernel):
 
     def _block(self, dtype: torch.dtype) -> int:
         return self.block_size or 32 * self.num_warps * THREAD_BYTES // dtype.itemsize
+
+
+@dataclass(frozen=True)
+class CopyTriton(Mover):
+    """A copy by a kernel of the same make as the variants; see `Mover`."""
+
+    operation = COPY
+    moves = Traffic(reads=M * N, writes=M * N)
+
+    @override
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        return self.move(x)
+
+
+@dataclass(frozen=True)
+class CopyInPlace(Mover):
+    """A copy that stores each tile where it was loaded from; see `Mover`.
+
+    It is the roof of kernels that leave their output where their input was. It is a kernel of the
+    operation copy. So the copy roof of a sweep that has it is the faster of both, and no kernel
+    beats the roof only because it writes in place. No answer shows whether it stores at all,
+    because the matrix holds the answer from the start. Its counted requests show it.
+    """
+
+    operation = COPY
+    overwrites = "x"
+    moves = Traffic(reads=M * N, writes=M * N)
+
+    @override
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        return self.move(x, out=x)
+
+
+@dataclass(frozen=True)
+class AddTriton(Mover):
+    """The sum: a copy with a second matrix to read; see `Mover`."""
+
+    operation = ADD
+    moves = Traffic(reads=2 * M * N, writes=M * N)
+
+    @override
+    def __call__(self, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        return self.move(a, b)
+
+    @override
+    def on_chip_elements(self) -> sympy.Expr:
+        return 2 * super().on_chip_elements()
 
 
 @jit
