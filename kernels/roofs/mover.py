@@ -1,11 +1,12 @@
-"""The roofs of moving memory as Triton kernels: copies, a copy over itself, and a sum.
+"""The roofs of moving memory as Triton kernels: copies, a copy over itself, and sums.
 
-Passes: one; a copy reads MN and writes MN: 2MN; the sum reads 2MN and writes MN: 3MN.
+Passes: one; a copy reads MN and writes MN: 2MN; the sum reads 2MN and writes MN: 3MN; attention_io
+reads 384M and writes 128M: 512M elements, whatever N.
 On chip: a tile of `block_size` elements, of each matrix that is read.
 Source: Triton's tutorial 01 (vector addition), for a copy less the addition.
 
-A program reads one tile of a matrix, or the same tile of two, and writes the tile or the sum, to a
-new matrix or over its input. A contiguous matrix counts as one long row of 16-byte vectors with a
+A program reads one tile of a matrix, or the same tile of several, and writes the tile or the sum,
+to a new matrix or over its input. A contiguous matrix is one long row of 16-byte vectors with a
 short tail, so that the time depends on the bytes and not on the width.
 """
 
@@ -18,6 +19,7 @@ import sympy
 import torch
 from typing_extensions import override
 
+from ..attention.operation import ATTENTION_IO, no_heads
 from ..device import Device
 from ..kernel import Kernel, Shape, power_of_two
 from ..language import LARGEST_BLOCK, MOST_PROGRAMS, jit, tl
@@ -59,35 +61,27 @@ class Mover(Kernel):
             return f"starts a program a tile, and a launch takes {MOST_PROGRAMS}, not {programs}"
         return None
 
-    def move(
-        self,
-        x: torch.Tensor,
-        other: torch.Tensor | None = None,
-        out: torch.Tensor | None = None,
-    ) -> torch.Tensor:
-        """``x``, or ``x`` plus ``other``, in new memory or in ``out``; all (M, N)."""
-        if other is not None and other.stride() != x.stride():  # it steps through both alike
-            x, other = x.contiguous(), other.contiguous()
+    def move(self, *matrices: torch.Tensor, out: torch.Tensor | None = None) -> torch.Tensor:
+        """The one matrix, or the sum of several of a shape, in new memory or in ``out``."""
+        x = matrices[0]
+        if any(one.stride() != x.stride() for one in matrices):  # it steps through all alike
+            matrices = tuple(one.contiguous() for one in matrices)
         y = torch.empty_like(x, memory_format=torch.contiguous_format) if out is None else out
         if x.numel() > 0:
-            matrices = [x, x if other is None else other, y]
-            flat = x.is_contiguous() and y.is_contiguous()
+            target, flat = y, all(one.is_contiguous() for one in (*matrices, y))
             if flat:
-                matrices = [matrix.view(1, -1) for matrix in matrices]
-            first, second, third = matrices
-            rows, cols = first.shape
+                target, *matrices = (one.view(1, -1) for one in (y, *matrices))
+            rows, cols = target.shape
             block = self._block(x.dtype)
             tiles = -(-cols // block)
             _move[(rows * tiles,)](
-                first,
-                second,
-                third,
+                tuple(matrices),
+                target,
                 tiles,
                 cols,
-                *((0, 1, 0, 1) if flat else (*first.stride(), *third.stride())),
+                *((0, 1, 0, 1) if flat else (*matrices[0].stride(), *target.stride())),
                 BLOCK=block,
                 VECTOR=min(VECTOR_BYTES // x.element_size(), block) if flat else 1,
-                ADD=other is not None,
                 LOADS=load_hint(x, self.keep),
                 STORES=store_hint(x, self.keep_output),
                 num_warps=self.num_warps,
@@ -149,10 +143,32 @@ class AddTriton(Mover):
         return 2 * super().on_chip_elements()
 
 
+@dataclass(frozen=True)
+class AttentionIo(Mover):
+    """The sum of three tensors, the roof of attention's memory; see `Mover`."""
+
+    operation = ATTENTION_IO
+    dtypes = Kernel.dtypes
+    moves = Traffic(reads=3 * 128 * M, writes=128 * M)
+
+    @override
+    def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
+        """See `Kernel`; also rows that are no whole number of heads."""
+        return super().unsupported(shape, dtype, device) or no_heads(shape)
+
+    @override
+    def __call__(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        heads = (x.reshape(-1, x.shape[-1]) for x in (q, k, v))
+        return self.move(*heads).view(q.shape)
+
+    @override
+    def on_chip_elements(self) -> sympy.Expr:
+        return 3 * super().on_chip_elements()
+
+
 @jit
 def _move(
-    x: tl.tensor,
-    other: tl.tensor,
+    matrices: tl.tuple,
     y: tl.tensor,
     tiles: tl.tensor,
     cols: tl.tensor,
@@ -162,36 +178,38 @@ def _move(
     y_col_stride: tl.tensor,
     BLOCK: tl.constexpr,
     VECTOR: tl.constexpr,
-    ADD: tl.constexpr,
     LOADS: tl.constexpr,
     STORES: tl.constexpr,
 ) -> None:
     # 64-bit offsets: a matrix of more than 2³¹ elements overflows 32-bit ones
     program = tl.program_id(0)
     row, tile = (program // tiles).to(tl.int64), (program % tiles).to(tl.int64)
-    x += row * row_stride
-    other += row * row_stride
+    start = row * row_stride
     y += row * y_row_stride
     columns = tile * BLOCK + tl.arange(0, BLOCK)
     # a vector lies inside as a whole or not at all, else its elements would be loaded one by one
     inside = columns // VECTOR < cols // VECTOR
-    values = tl.load(x + columns * col_stride, mask=inside, eviction_policy=LOADS)
-    if ADD:
-        more = tl.load(other + columns * col_stride, mask=inside, eviction_policy=LOADS)
-        values = _sum(values, more)
+    values = _sum(matrices, start, columns * col_stride, inside, LOADS)
     tl.store(y + columns * y_col_stride, values, mask=inside, eviction_policy=STORES)
     if VECTOR > 1:
         first = cols // VECTOR * VECTOR
         if (tile == tiles - 1) & (first < cols):
             rest = first.to(tl.int64) + tl.arange(0, VECTOR)
-            left = tl.load(x + rest * col_stride, mask=rest < cols)
-            if ADD:
-                left = _sum(left, tl.load(other + rest * col_stride, mask=rest < cols))
+            left = _sum(matrices, start, rest * col_stride, rest < cols, "")
             tl.store(y + rest * y_col_stride, left, mask=rest < cols)
 
 
 @jit
-def _sum(one: tl.tensor, other: tl.tensor) -> tl.tensor:
-    """The sum in float32 (float64 for float64), rounded once."""
-    wide: tl.constexpr = tl.float64 if one.dtype == tl.float64 else tl.float32
-    return (one.to(wide) + other.to(wide)).to(one.dtype)
+def _sum(
+    matrices: tl.tuple, row: tl.tensor, places: tl.tensor, inside: tl.tensor, HINT: tl.constexpr
+) -> tl.tensor:
+    """Elements of the one matrix, or of the sum in float32 (float64 for float64), rounded once."""
+    values = tl.load(matrices[0] + row + places, mask=inside, eviction_policy=HINT)
+    if len(matrices) > 1:
+        dtype: tl.constexpr = values.dtype
+        total = values.to(tl.float64 if dtype == tl.float64 else tl.float32)
+        for i in tl.static_range(1, len(matrices)):
+            more = tl.load(matrices[i] + row + places, mask=inside, eviction_policy=HINT)
+            total += more.to(total.dtype)
+        values = total.to(dtype)
+    return values

@@ -75,18 +75,12 @@ def _backward(
     y: tl.tensor,
     dy: tl.tensor,
     dx: tl.tensor,
+    y_strides: tl.tuple,
+    dy_strides: tl.tuple,
+    dx_strides: tl.tuple,
     count: tl.tensor,
     cols: tl.tensor,
     inner: tl.tensor,
-    y_outer: tl.tensor,
-    y_col: tl.tensor,
-    y_inner: tl.tensor,
-    dy_outer: tl.tensor,
-    dy_col: tl.tensor,
-    dy_inner: tl.tensor,
-    dx_outer: tl.tensor,
-    dx_col: tl.tensor,
-    dx_inner: tl.tensor,
     inverse: tl.float64,  # a plain float would be float32
     BLOCK: tl.constexpr,
     WIDTH: tl.constexpr,
@@ -95,9 +89,10 @@ def _backward(
 ) -> None:
     line = tl.program_id(0).to(tl.int64) * WIDTH + tl.arange(0, WIDTH)
     inside = line < count
-    y = starts(y, line, inner, y_outer, y_inner)
-    dy = starts(dy, line, inner, dy_outer, dy_inner)
-    dx = starts(dx, line, inner, dx_outer, dx_inner)
+    y = starts(y, line, inner, y_strides)
+    dy = starts(dy, line, inner, dy_strides)
+    dx = starts(dx, line, inner, dx_strides)
+    y_col, dy_col, dx_col = y_strides[1], dy_strides[1], dx_strides[1]
     scale = tl.full((), inverse, tl.float64).to(STATISTICS)
     if WHOLE:
         p = load_lines(y, inside, 0, cols, y_col, 0.0, BLOCK, STATISTICS)

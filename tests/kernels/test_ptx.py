@@ -122,28 +122,39 @@ def empty_inputs(
 
 def compiled(kernel: Any, given: Sequence[Any], named: Mapping[str, Any]) -> Line:
     """What a launch with these arguments is compiled to, as Triton itself would specialise it."""
-    fixed = {name: value for name, value in named.items() if name in kernel.arg_names}
+    fixed: dict[Any, Any] = {
+        name: value for name, value in named.items() if name in kernel.arg_names
+    }
     options = {name: value for name, value in named.items() if name not in kernel.arg_names}
-    types, attributes = {}, {}
+    types, attributes = dict[str, Any](), {}
     for place, (name, value) in enumerate(zip(kernel.arg_names, given, strict=False)):
-        whole = False
-        if value is None or (isinstance(value, int) and value == 1):
-            fixed[name] = value
-        elif isinstance(value, torch.Tensor):
-            types[name], whole = f"*{NAMES[value.dtype]}", value.data_ptr() % 16 == 0
-        elif hasattr(value, "block_shape"):
-            block = str(list(value.block_shape)).replace(" ", "")
-            types[name] = f"tensordesc<{NAMES[value.base.dtype]}{block}>"
-        elif isinstance(value, float):
-            types[name] = "fp32"
-        else:
-            types[name], whole = "i32", value % 16 == 0
-        if whole:
-            attributes[(place,)] = [["tt.divisibility", 16]]
+        parts = value if isinstance(value, tuple) else (value,)
+        described_as = [type_of(part) for part in parts]
+        for i, (part, (kind, whole)) in enumerate(zip(parts, described_as, strict=True)):
+            path = (place, i) if isinstance(value, tuple) else (place,)
+            if kind == "constexpr":
+                fixed[path] = part
+            if whole:
+                attributes[path] = [["tt.divisibility", 16]]
+        kinds = [kind for kind, _ in described_as]
+        of_tuple = getattr(value, "_make", tuple)  # a named one stays named
+        types[name] = of_tuple(kinds) if isinstance(value, tuple) else kinds[0]
     signature = {name: types.get(name, "constexpr") for name in kernel.arg_names}
     source_of = GluonASTSource if isinstance(kernel, GluonJITFunction) else ASTSource
     source = source_of(kernel, signature, fixed, attributes)
     return {"function": kernel.fn.__name__} | described(source, options)
+
+
+def type_of(value: Any) -> tuple[str, bool]:
+    """Triton's name for an argument's type, and whether 16 divides its value or its address."""
+    if value is None or (isinstance(value, int) and value == 1):
+        return "constexpr", False
+    if isinstance(value, torch.Tensor):
+        return f"*{NAMES[value.dtype]}", value.data_ptr() % 16 == 0
+    if hasattr(value, "block_shape"):
+        block = str(list(value.block_shape)).replace(" ", "")
+        return f"tensordesc<{NAMES[value.base.dtype]}{block}>", False
+    return ("fp32", False) if isinstance(value, float) else ("i32", value % 16 == 0)
 
 
 def described(source: Any, options: dict[str, Any]) -> Line:
