@@ -144,7 +144,12 @@ def _gradient_work(
     y: torch.Tensor, dy: torch.Tensor, dim: int, temperature: float, dtype: torch.dtype
 ) -> Callable[..., None]:
     place = dim % max(y.dim(), 1)
-    return lambda *tensors: BACKWARD.into(*map(_at_least_1d, tensors), place, temperature)
+
+    def launch(*tensors: torch.Tensor) -> None:
+        y, dy, dx = map(_at_least_1d, tensors)
+        BACKWARD.into(y, dy, dx, place, temperature)
+
+    return launch
 
 
 def _at_least_1d(x: torch.Tensor) -> torch.Tensor:

@@ -14,8 +14,10 @@ from typing import Any, ClassVar, get_type_hints
 
 import sympy
 import torch
+from typing_extensions import override
 
 from .device import Device
+from .language import MOST_PROGRAMS
 from .traffic import M, N, Traffic, evaluate
 
 Shape = tuple[int, ...]
@@ -224,6 +226,7 @@ class Kernel(ABC):
         dtypes: The dtypes that the variant accepts.
         packages: Distributions of the extra ``peers`` that the variant needs beside torch and
             Triton. Their versions are part of a row's key.
+        row_a_program: Whether a launch has one program per row: more rows than a grid are refused.
         overwrites: Name of the input whose memory receives an output; None where all inputs stay
             unchanged.
         moves: The traffic. A variant whose tunables change it overrides `traffic` instead.
@@ -235,6 +238,7 @@ class Kernel(ABC):
     backend: ClassVar[str]
     dtypes: ClassVar[tuple[torch.dtype, ...]] = (torch.float32, torch.float16, torch.bfloat16)
     packages: ClassVar[tuple[str, ...]] = ()
+    row_a_program: ClassVar[bool] = False
     overwrites: ClassVar[str | None] = None
     moves: ClassVar[Traffic]
     on_chip: ClassVar[sympy.Expr]
@@ -274,7 +278,8 @@ class Kernel(ABC):
         for package in self.packages:
             if not _installed(package):
                 return f"needs {package} of the extra peers, not installed here; run make peers"
-        return _without_triton(device) if self.backend == "triton" else None
+        reason = _without_triton(device) if self.backend == "triton" else None
+        return reason or (too_many_rows(shape) if self.row_a_program else None)
 
     def prepare(self, *inputs: Any, **_: Any) -> Callable[..., Any]:
         """The function that the harness times on inputs like these.
@@ -283,6 +288,22 @@ class Kernel(ABC):
         function only launches. Most variants return themselves.
         """
         return self
+
+
+@dataclass(frozen=True)
+class TorchFunction(Kernel):
+    """A function of PyTorch as it is, its answer laid out contiguously. It has no tunables.
+
+    Attributes:
+        function: The function, of the operation's inputs.
+    """
+
+    backend = "torch"
+    function: ClassVar[Callable[..., torch.Tensor]]
+
+    @override
+    def __call__(self, *inputs: torch.Tensor) -> torch.Tensor:
+        return type(self).function(*inputs).contiguous()
 
 
 @lru_cache
@@ -308,6 +329,13 @@ def _tunables(kind: type[Any]) -> list[tuple[str, bool, Allowed]]:
             metadata = (Allowed(words, lambda value: isinstance(value, bool)),)
         found += [(name, NoneType in kinds, one) for one in metadata if isinstance(one, Allowed)]
     return found
+
+
+def too_many_rows(shape: Shape) -> str | None:
+    """One sentence that says why one program per row cannot be launched; None if it can."""
+    if shape[0] > MOST_PROGRAMS:
+        return f"starts one program per row, and a launch takes {MOST_PROGRAMS}, not {shape[0]}"
+    return None
 
 
 def _without_triton(device: Device) -> str | None:

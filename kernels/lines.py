@@ -93,9 +93,9 @@ def launch_tiles(
     """Launches a kernel on all lines of its tensors, one program per WIDTH lines.
 
     Args:
-        function: A kernel of the tensors, the count of lines, ``cols``, ``inner``, the three
-            strides of each tensor, the inverse of the temperature, and the constants BLOCK, WIDTH,
-            WHOLE (a tile holds whole lines) and STATISTICS.
+        function: A kernel of the tensors, the three strides of each, the count of lines, ``cols``,
+            ``inner``, the inverse of the temperature, and the constants BLOCK, WIDTH, WHOLE (a tile
+            holds whole lines) and STATISTICS.
         tensors: The inputs, then the outputs. All have the same shape, at least one dimension and
             one element, and lines along ``dim``.
         dim: The dimension along which lines run, not negative.
@@ -107,7 +107,7 @@ def launch_tiles(
     """
     each = [found for t in tensors if (found := lines(t.shape, t.stride(), dim)) is not None]
     assert len(each) == len(tensors)
-    first, strides = each[0], [stride for one in each for stride in one.strides]
+    first = each[0]
     count = first.outer * first.inner
     itemsize = max(tensors[0].element_size(), tensors[-1].element_size())
     assumed = most if batch_invariant else count
@@ -116,7 +116,7 @@ def launch_tiles(
     launch(
         function,
         (-(-count // width),),
-        (*tensors, count, first.cols, first.inner, *strides, 1 / temperature),
+        (*tensors, *(one.strides for one in each), count, first.cols, first.inner, 1 / temperature),
         constants | {"STATISTICS": statistics},
         num_warps=num_warps or warps,
     )
@@ -140,15 +140,9 @@ def along(
 
 
 @jit
-def starts(
-    tensor: tl.tensor,
-    line: tl.tensor,
-    inner: tl.tensor,
-    outer_stride: tl.tensor,
-    inner_stride: tl.tensor,
-) -> tl.tensor:
+def starts(tensor: tl.tensor, line: tl.tensor, inner: tl.tensor, strides: tl.tuple) -> tl.tensor:
     """Pointers to the first elements of lines ``line`` (64 bit)."""
-    return tensor + (line // inner) * outer_stride + (line % inner) * inner_stride
+    return tensor + (line // inner) * strides[0] + (line % inner) * strides[2]
 
 
 @jit
@@ -193,15 +187,11 @@ def store_lines(
 def _along(
     x: tl.tensor,
     y: tl.tensor,
+    x_strides: tl.tuple,
+    y_strides: tl.tuple,
     count: tl.tensor,
     cols: tl.tensor,
     inner: tl.tensor,
-    x_outer: tl.tensor,
-    x_col: tl.tensor,
-    x_inner: tl.tensor,
-    y_outer: tl.tensor,
-    y_col: tl.tensor,
-    y_inner: tl.tensor,
     inverse: tl.float64,  # a plain float would be float32
     BLOCK: tl.constexpr,
     WIDTH: tl.constexpr,
@@ -210,8 +200,9 @@ def _along(
 ) -> None:
     line = tl.program_id(0).to(tl.int64) * WIDTH + tl.arange(0, WIDTH)
     inside = line < count
-    x = starts(x, line, inner, x_outer, x_inner)
-    y = starts(y, line, inner, y_outer, y_inner)
+    x = starts(x, line, inner, x_strides)
+    y = starts(y, line, inner, y_strides)
+    x_col, y_col = x_strides[1], y_strides[1]
     scale = tl.full((), inverse, tl.float64).to(STATISTICS)
     # The maximum is subtracted before the division, so that a small temperature cannot overflow.
     # Triton's maximum passes over NaN; it comes back through the sum.

@@ -15,8 +15,7 @@ import torch
 from typing_extensions import override
 
 from .device import Device
-from .kernel import Kernel, Shape
-from .softmax.tiles import too_many_rows
+from .kernel import Kernel, Shape, too_many_rows
 
 Refused = Callable[[Shape, torch.dtype, Device], str | None]
 VECTOR_BYTES = 16  # one load or store of a thread of QuACK's

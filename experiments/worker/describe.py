@@ -67,7 +67,7 @@ def _class(target: str) -> Any:
     if not top.isidentifier() or not ((ROOT / top).is_dir() or (ROOT / f"{top}.py").is_file()):
         raise BadJob(
             f"_target_ {target} is not in this project; it must name a class in kernels/, as in "
-            "kernels.copy.copy.Copy"
+            "kernels.roofs.library.Copy"
         )
     try:
         return getattr(importlib.import_module(module), name)
@@ -235,6 +235,6 @@ def _imports(package: str, source: bytes) -> list[str]:
             base = node.module or ""
             if node.level:
                 base = importlib.util.resolve_name("." * node.level + base, package)
-            # `from kernels.copy import copy` may name a module or something inside one
+            # `from kernels.roofs import library` may name a module or something inside one
             names += [base, *(f"{base}.{alias.name}" for alias in node.names)]
     return names

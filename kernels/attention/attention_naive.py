@@ -26,15 +26,11 @@ from ..softmax.auto import Auto
 from ..softmax.cluster import Cluster
 from ..softmax.cooperative import Cooperative
 from ..softmax.fused import Fused
-from ..softmax.fused_row import FusedRow
-from ..softmax.hybrid import Hybrid
-from ..softmax.naive import Naive
+from ..softmax.hybrid import FusedRow, Hybrid, ThreePass
+from ..softmax.library import Naive, TorchSoftmax
 from ..softmax.online import Online
-from ..softmax.three_pass import ThreePass
-from ..softmax.torch_softmax import TorchSoftmax
 from ..traffic import M, N, Traffic
-from .operation import Function
-from .variant import OfAttention
+from .operation import Function, OfAttention
 
 SOFTMAXES: dict[str, Kernel] = {
     "auto": Auto(),

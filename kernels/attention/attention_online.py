@@ -31,7 +31,7 @@ from ..launch import launch
 from ..repeat import ALIGNMENT
 from ..softmax.tiles import empty_result
 from ..traffic import M, N, Traffic
-from .variant import HALVES, OfAttention
+from .operation import HALVES, OfAttention
 
 LOG2_E = 1.4426950408889634
 TILE = 8192  # elements of a tile of keys

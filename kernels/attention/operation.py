@@ -1,4 +1,4 @@
-"""Attention, forward: y = softmax(q·kᵀ / √D)·v for each of some heads.
+"""Attention, forward: y = softmax(q·kᵀ / √D)·v for each of some heads; its parts and its roof.
 
 A point (M, N) is M queries in all, in heads of N queries and N keys each: B·H = M/N heads of
 sequences S = N. So the matrix whose softmax is in the middle is M×N. D, the elements of a query,
@@ -9,15 +9,19 @@ of which there is one for each combination.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import ClassVar
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
 
 import sympy
 import torch
 from typing_extensions import override
 
-from ..kernel import Array, Operation, Shape
-from ..traffic import M, N
+from ..device import Device
+from ..kernel import ANY, Allowed, Array, Kernel, Operation, Shape
+from ..traffic import M, N, Traffic
 
+HALVES = (torch.float16, torch.bfloat16)
+WIDTH = 4  # elements of a vector of `Weighted`
 SCORES = 1 << 25  # elements of the reference's scores at once, and of their softmax, in float64
 
 
@@ -127,3 +131,115 @@ ATTENTIONS = {
     for one in (ATTENTION, AttentionCausal(), Attention64(), Attention64Causal())
 }
 Function = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]  # of q, k and v
+
+
+@dataclass(frozen=True, kw_only=True)
+class OfAttention(Kernel):
+    """A variant of attention; see `Kernel`. It reads its inputs once and writes its output once.
+
+    Attributes:
+        dim: Elements of a query, D: 64 or 128. Each is an operation of its own.
+        causal: Whether a query sees only the keys up to its own place; likewise.
+    """
+
+    operation: ClassVar[Operation] = ATTENTION
+
+    dim: Annotated[int, Allowed("64 or 128", lambda value: value in (64, 128))] = 128
+    causal: bool = False
+
+    @override
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        # a class has one operation for all its instances; this one depends on two tunables
+        object.__setattr__(self, "operation", ATTENTIONS[self.dim, self.causal])
+
+    @override
+    def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
+        """See `Kernel`; also queries that are no whole number of heads."""
+        return super().unsupported(shape, dtype, device) or no_heads(shape)
+
+    @override
+    def traffic(self) -> Traffic:
+        return Traffic(reads=3 * self.dim * M, writes=self.dim * M)
+
+    @override
+    def on_chip_elements(self) -> sympy.Expr:
+        return sympy.Integer(self.dim)
+
+
+class AttentionIo(OfHeads):
+    """y = q + k + v, of the shapes at D = 128: the roof of attention's memory."""
+
+    name = "attention_io"
+    roof = "attention_io"
+
+    @override
+    def reference(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        return q.double() + k.double() + v.double()
+
+    @override
+    def magnitude(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        """See `Operation`: |q| + |k| + |v|."""
+        return q.double().abs() + k.double().abs() + v.double().abs()
+
+
+class AttentionValues(OfHeads):
+    """y = p·v of M/N heads, p N×N and v N×128: the second product of a materialised attention."""
+
+    name = "attention_values"
+    inputs = (Array("p", (M / N, N, N)), *heads(128, "v"))
+    flops = 2 * 128 * M * N
+    roof = "read"
+
+    @override
+    def make_inputs(
+        self, shape: Shape, dtype: torch.dtype, device: torch.device | str, seed: int
+    ) -> tuple[torch.Tensor, ...]:
+        """See `Operation`; p is a softmax, because a card's power depends on the values."""
+        p, v = super().make_inputs(shape, dtype, device, seed)
+        return torch.softmax(p, -1), v
+
+    @override
+    def reference(self, p: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        return _product(p, v, torch.Tensor.double)
+
+    @override
+    def magnitude(self, p: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        """See `Operation`: √Σ(p·v)² + |y|, what partial sums of independent terms come to."""
+        y = _product(p, v, torch.Tensor.double)
+        return _product(p, v, lambda x: x.double().square()).sqrt() + y.abs()
+
+
+def _product(
+    p: torch.Tensor, v: torch.Tensor, of: Callable[[torch.Tensor], torch.Tensor]
+) -> torch.Tensor:
+    """The product of what ``of`` makes of both in float64, by few rows of a head at a time."""
+    y = torch.empty(v.shape, dtype=torch.float64, device=v.device)
+    step = max(1, SCORES // max(v.shape[1], 1))
+    for head in range(len(v)):
+        values = of(v[head])
+        for first in range(0, v.shape[1], step):
+            rows = slice(first, first + step)
+            y[head, rows] = of(p[head, rows]) @ values
+    return y
+
+
+class Weighted(Operation):
+    """y = softmax(x)·v of M×N scores x and N vectors v of 4: attention's second half, by itself."""
+
+    name = "weighted"
+    logits: ClassVar = {"x": ANY}
+    inputs = (Array("x"), Array("v", (N, sympy.Integer(WIDTH))))
+    outputs = (Array("y", (M, sympy.Integer(WIDTH))),)
+
+    @override
+    def reference(self, x: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        return torch.softmax(x.double(), -1) @ v.double()
+
+    @override
+    def magnitude(self, x: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        """See `Operation`: Σ p·|v|."""
+        return torch.softmax(x.double(), -1) @ v.double().abs()
+
+
+ATTENTION_IO, ATTENTION_VALUES, WEIGHTED = AttentionIo(), AttentionValues(), Weighted()

@@ -25,7 +25,7 @@ from ..cross_entropy.auto import WIDEST, Chooses
 from ..cross_entropy.cluster import RowCluster
 from ..cross_entropy.online import HELD_OR_TILE, Streaming
 from ..cross_entropy.rows import HELD, MOVED
-from ..kernel import Kernel
+from ..kernel import TorchFunction
 from ..traffic import M, N, Traffic
 from .operation import LOG_SOFTMAX, LOGSUMEXP
 
@@ -98,32 +98,22 @@ class LogSoftmaxAuto(Chooses):
     cluster, online = LogSoftmaxCluster(), LogSoftmaxOnline()
 
 
-@dataclass(frozen=True)
-class LogSoftmaxTorch(Kernel):
-    """`torch.log_softmax` along the rows. It has no tunables."""
+class LogSoftmaxTorch(TorchFunction):
+    """`torch.log_softmax` along the rows."""
 
     operation = LOG_SOFTMAX
-    backend = "torch"
     moves = MATRIX
     on_chip = N
-
-    @override
-    def __call__(self, x: torch.Tensor) -> torch.Tensor:
-        return torch.log_softmax(x, dim=1).contiguous()
+    function = staticmethod(lambda x: torch.log_softmax(x, dim=1))
 
 
-@dataclass(frozen=True)
-class LogSumExpTorch(Kernel):
-    """`torch.logsumexp` along the rows. It has no tunables."""
+class LogSumExpTorch(TorchFunction):
+    """`torch.logsumexp` along the rows."""
 
     operation = LOGSUMEXP
-    backend = "torch"
     moves = Traffic(reads=M * N, writes=M)
     on_chip = N
-
-    @override
-    def __call__(self, x: torch.Tensor) -> torch.Tensor:
-        return torch.logsumexp(x, dim=1)
+    function = staticmethod(lambda x: torch.logsumexp(x, dim=1))
 
 
 @dataclass(frozen=True)

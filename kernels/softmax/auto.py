@@ -35,7 +35,7 @@ from ..vectors import LONGEST
 from .cluster import Cluster
 from .cooperative import Cooperative
 from .fused_multirow import FusedMultirow
-from .fused_row import FusedRow
+from .hybrid import FusedRow
 from .online import Online
 from .operation import SOFTMAX
 from .tiles import empty_result

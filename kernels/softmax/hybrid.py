@@ -1,8 +1,15 @@
-"""Hybrid softmax: one pass where the row fits `block_size`, three passes where it does not.
+"""One program per row: in one pass, in three passes, and the hybrid that takes one or the other.
 
-Passes: one where N ≤ `block_size` (`fused_row`: 2MN), else three (`three_pass`: 4MN).
-On chip: the row, or a tile of `block_size` elements.
-Source: "Triton Kernels - Fused Softmax" (2025), whose own block always held the row, so that its
+Passes:
+- fused_row: one; reads MN, writes MN: 2MN. The row is loaded once and stays in registers.
+- three_pass: three; the maximum, the sum, then the quotients, each reading the row again: 4MN.
+- hybrid: `fused_row` where N ≤ `block_size`, else `three_pass`.
+On chip: fused_row's row, N elements padded to a power of two; a program gets more warps as rows
+widen. Of three_pass a tile of `block_size` elements, whatever N, so that any row fits. Each lane
+keeps the maximum and sum of its own columns; they are combined once a pass.
+Source: fused_row, "Softmax in OpenAI Triton", after the softmax of Triton's first tutorials;
+three_pass, the textbook "safe softmax", Algorithm 2 of Milakov & Gimelshein 2018, arXiv 1805.02867;
+hybrid, "Triton Kernels - Fused Softmax" (2025), whose own block always held the row, so that its
 tiled path never ran.
 """
 
@@ -16,26 +23,88 @@ import torch
 from typing_extensions import override
 
 from ..device import Device
-from ..kernel import Kernel, Shape, power_of_two
-from ..language import LARGEST_BLOCK
-from ..traffic import N, Traffic
-from .fused_row import FusedRow, warps_by_width
-from .operation import SOFTMAX
-from .three_pass import ThreePass
+from ..kernel import Shape, power_of_two
+from ..language import LARGEST_BLOCK, jit, next_power_of_two, tl
+from ..traffic import M, N, Traffic
+from .tiles import (
+    RowAProgram,
+    load_tile,
+    statistics_dtype,
+    store_tile,
+    too_wide,
+    triton_statistics,
+)
 
 
 @dataclass(frozen=True)
-class Hybrid(Kernel):
+class FusedRow(RowAProgram):
+    """One program per row, which it holds whole.
+
+    Attributes:
+        num_warps: Warps per program; None takes 4, 8 for rows of 2048 and 16 for rows of 4096 on.
+    """
+
+    moves = Traffic(reads=M * N, writes=M * N)
+    on_chip = N
+
+    num_warps: Annotated[int | None, power_of_two(1, 32)] = None
+
+    @override
+    def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
+        """See `Kernel`; also a row that no register file holds."""
+        reason = super().unsupported(shape, dtype, device)
+        if reason is not None:
+            return reason
+        block = next_power_of_two(shape[1])
+        statistics = statistics_dtype(dtype)
+        registers = block * statistics.itemsize // 4
+        if device.registers_per_sm is not None and registers > device.registers_per_sm:
+            name = str(statistics).removeprefix("torch.")
+            return (
+                f"a row of {shape[1]} takes {registers} registers (padded to {block}, as {name}), "
+                f"and an SM of this device has {device.registers_per_sm}"
+            )
+        return too_wide(shape)
+
+    @override
+    def __call__(self, x: torch.Tensor, y: torch.Tensor | None = None) -> torch.Tensor:
+        block = next_power_of_two(x.shape[1])
+        constants = {"BLOCK": block, "STATISTICS": triton_statistics(x.dtype)}
+        return self.launch(_fused_row, x, y, self.num_warps or warps_by_width(block), constants)
+
+
+@dataclass(frozen=True)
+class ThreePass(RowAProgram):
+    """One program per row, three loops over its tiles.
+
+    Attributes:
+        block_size: Elements of a tile.
+        num_warps: Warps per program.
+    """
+
+    moves = Traffic(reads=3 * M * N, writes=M * N)
+
+    block_size: Annotated[int, power_of_two(1, LARGEST_BLOCK)] = 1024
+    num_warps: Annotated[int, power_of_two(1, 32)] = 4
+
+    @override
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        constants = {"BLOCK": self.block_size, "STATISTICS": triton_statistics(x.dtype)}
+        return self.launch(_three_pass, x, None, self.num_warps, constants)
+
+    @override
+    def on_chip_elements(self) -> sympy.Expr:
+        return sympy.Integer(self.block_size)
+
+
+@dataclass(frozen=True)
+class Hybrid(RowAProgram):
     """`fused_row` up to `block_size` columns, `three_pass` beyond.
 
     Attributes:
         block_size: Widest row taken in one pass, and the tile of wider ones, in elements.
         num_warps: Warps per program; None takes 4, 8 or 16, by the width of a block.
     """
-
-    operation = SOFTMAX
-    backend = "triton"
-    dtypes = (*Kernel.dtypes, torch.float64)
 
     block_size: Annotated[int, power_of_two(1, LARGEST_BLOCK)] = 4096
     num_warps: Annotated[int | None, power_of_two(1, 32)] = None
@@ -69,3 +138,56 @@ class Hybrid(Kernel):
 
     def _either(self, fast: sympy.Expr, tiled: sympy.Expr) -> sympy.Expr:
         return sympy.Piecewise((fast, sympy.Le(N, self.block_size)), (tiled, True))
+
+
+def warps_by_width(block: int) -> int:
+    """Warps for a row padded to ``block`` elements, as the source has it."""
+    return 16 if block >= 4096 else 8 if block >= 2048 else 4
+
+
+@jit
+def _fused_row(
+    x: tl.tensor,
+    y: tl.tensor,
+    cols: tl.tensor,
+    row_stride: tl.tensor,
+    col_stride: tl.tensor,
+    BLOCK: tl.constexpr,
+    STATISTICS: tl.constexpr,
+) -> None:
+    row = tl.program_id(0).to(tl.int64)
+    values = load_tile(x + row * row_stride, 0, cols, col_stride, BLOCK, STATISTICS, "")
+    # Triton's maximum passes over NaN; it comes back through the sum
+    exponentials = tl.exp(values - tl.max(values))
+    store_tile(y + row * cols, 0, exponentials / tl.sum(exponentials), cols, BLOCK, "")
+
+
+@jit
+def _three_pass(
+    x: tl.tensor,
+    y: tl.tensor,
+    cols: tl.tensor,
+    row_stride: tl.tensor,
+    col_stride: tl.tensor,
+    BLOCK: tl.constexpr,
+    STATISTICS: tl.constexpr,
+) -> None:
+    row = tl.program_id(0).to(tl.int64)
+    x += row * row_stride
+    y += row * cols
+    tiles = tl.cdiv(cols, BLOCK)
+
+    maxima = tl.full((BLOCK,), float("-inf"), STATISTICS)
+    for tile in range(tiles):
+        maxima = tl.maximum(maxima, load_tile(x, tile, cols, col_stride, BLOCK, STATISTICS, ""))
+    # Triton's maximum passes over NaN; it comes back through the sum
+    maximum = tl.max(maxima)
+
+    sums = tl.zeros((BLOCK,), STATISTICS)
+    for tile in range(tiles):
+        sums += tl.exp(load_tile(x, tile, cols, col_stride, BLOCK, STATISTICS, "") - maximum)
+    total = tl.sum(sums)
+
+    for tile in range(tiles):
+        values = load_tile(x, tile, cols, col_stride, BLOCK, STATISTICS, "")
+        store_tile(y, tile, tl.exp(values - maximum) / total, cols, BLOCK, "")

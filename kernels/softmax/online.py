@@ -22,13 +22,10 @@ import sympy
 import torch
 from typing_extensions import override
 
-from ..device import Device
-from ..kernel import Kernel, Shape, one_of, power_of_two
+from ..kernel import one_of, power_of_two
 from ..language import LARGEST_BLOCK, jit, tl
-from ..launch import launch
 from ..traffic import M, N, Traffic
-from .operation import SOFTMAX
-from .tiles import Accumulate, empty_result, load_tile, store_tile, too_many_rows, triton_statistics
+from .tiles import Accumulate, RowAProgram, load_tile, store_tile, triton_statistics
 
 # Hints for the loads of the first pass, the loads of the second, and its stores
 EVICT = {
@@ -39,7 +36,7 @@ EVICT = {
 
 
 @dataclass(frozen=True)
-class Online(Kernel):
+class Online(RowAProgram):
     """One row per program, two loops over its tiles.
 
     Attributes:
@@ -51,9 +48,6 @@ class Online(Kernel):
         accumulate: dtype of the statistics, ``"float32"`` or ``"float64"``.
     """
 
-    operation = SOFTMAX
-    backend = "triton"
-    dtypes = (*Kernel.dtypes, torch.float64)
     moves = Traffic(reads=2 * M * N, writes=M * N)
 
     block_size: Annotated[int, power_of_two(1, LARGEST_BLOCK)] = 1024
@@ -63,30 +57,17 @@ class Online(Kernel):
     accumulate: Accumulate = "float32"
 
     @override
-    def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
-        return super().unsupported(shape, dtype, device) or too_many_rows(shape)
-
-    @override
     def __call__(self, x: torch.Tensor, y: torch.Tensor | None = None) -> torch.Tensor:
-        y = empty_result(x) if y is None else y
-        if x.numel() > 0:
-            rows, cols = x.shape
-            first_load, second_load, store = EVICT[self.evict]
-            launch(
-                _online,
-                (rows,),
-                (x, y, cols, x.stride(0), x.stride(1)),
-                {
-                    "BLOCK": self.block_size,
-                    "REVERSE": self.reverse,
-                    "FIRST_LOAD": first_load,
-                    "SECOND_LOAD": second_load,
-                    "STORE": store,
-                    "STATISTICS": triton_statistics(x.dtype, self.accumulate),
-                },
-                num_warps=self.num_warps,
-            )
-        return y
+        first_load, second_load, store = EVICT[self.evict]
+        constants = {
+            "BLOCK": self.block_size,
+            "REVERSE": self.reverse,
+            "FIRST_LOAD": first_load,
+            "SECOND_LOAD": second_load,
+            "STORE": store,
+            "STATISTICS": triton_statistics(x.dtype, self.accumulate),
+        }
+        return self.launch(_online, x, y, self.num_warps, constants)
 
     @override
     def on_chip_elements(self) -> sympy.Expr:

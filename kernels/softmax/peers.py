@@ -45,7 +45,7 @@ import torch
 from typing_extensions import override
 
 from ..device import Device
-from ..kernel import Kernel, Shape
+from ..kernel import Kernel, Shape, too_many_rows
 from ..language import next_power_of_two
 from ..peer import (
     FLAG_GEMS,
@@ -59,7 +59,6 @@ from ..peer import (
 )
 from ..traffic import M, N, Traffic
 from .operation import SOFTMAX
-from .tiles import too_many_rows
 
 Softmax = Callable[[torch.Tensor], torch.Tensor]
 WIDEST_WHOLE = 32768  # elements of a row that is one tile, of FlagGems and of Helion

@@ -6,12 +6,16 @@ Triton's eviction policy: ``"evict_first"``, ``"evict_last"``, or empty for none
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import torch
 
-from ..kernel import Shape, one_of
-from ..language import LARGEST_BLOCK, MOST_PROGRAMS, jit, next_power_of_two, tl
+from ..kernel import Kernel, Shape, one_of
+from ..language import LARGEST_BLOCK, jit, next_power_of_two, tl
+from ..launch import launch
+from .operation import SOFTMAX
 
 LONGEST = 16  # bytes that one thread loads or stores at once
 
@@ -31,13 +35,6 @@ def triton_statistics(dtype: torch.dtype, accumulate: str = "float32") -> Any:
 def empty_result(x: torch.Tensor) -> torch.Tensor:
     """An uninitialised contiguous tensor with the shape and dtype of ``x``."""
     return torch.empty_like(x, memory_format=torch.contiguous_format)
-
-
-def too_many_rows(shape: Shape) -> str | None:
-    """One sentence that says why one program per row cannot be launched; None if it can."""
-    if shape[0] > MOST_PROGRAMS:
-        return f"starts one program per row, and a launch takes {MOST_PROGRAMS}, not {shape[0]}"
-    return None
 
 
 def too_wide(shape: Shape) -> str | None:
@@ -62,6 +59,31 @@ def vector(x: torch.Tensor) -> int:
     # the lowest bit set in any of them is the longest power of two that divides all
     lengths = (cols * size) | (row_stride * size if rows > 1 else 0) | x.data_ptr() | LONGEST
     return (lengths & -lengths) // size
+
+
+@dataclass(frozen=True)
+class RowAProgram(Kernel):
+    """A softmax that launches one program per row."""
+
+    operation = SOFTMAX
+    backend = "triton"
+    dtypes = (*Kernel.dtypes, torch.float64)
+    row_a_program = True
+
+    def launch(
+        self,
+        function: Any,
+        x: torch.Tensor,
+        y: torch.Tensor | None,
+        warps: int,
+        constants: Mapping[str, Any],
+    ) -> torch.Tensor:
+        """The answer of a kernel of x, y, the columns and the strides of x; in ``y`` or anew."""
+        y = empty_result(x) if y is None else y
+        if x.numel() > 0:
+            arguments = (x, y, x.shape[1], x.stride(0), x.stride(1))
+            launch(function, (x.shape[0],), arguments, constants, num_warps=warps)
+        return y
 
 
 @jit

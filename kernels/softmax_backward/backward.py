@@ -17,11 +17,10 @@ import sympy
 import torch
 from typing_extensions import override
 
-from ..device import Device
-from ..kernel import Kernel, Shape, power_of_two
+from ..kernel import Kernel, power_of_two
 from ..language import jit, tl
 from ..lines import launch_tiles, load_lines, starts, store_lines
-from ..softmax.tiles import too_many_rows, triton_statistics
+from ..softmax.tiles import triton_statistics
 from ..traffic import M, N, Traffic
 from .operation import Gradient
 
@@ -38,13 +37,10 @@ class Backward(Gradient):
     """
 
     dtypes = (*Kernel.dtypes, torch.float64)
+    row_a_program = True
 
     block_size: Annotated[int, power_of_two(1, LARGEST)] = 16384
     num_warps: Annotated[int | None, power_of_two(1, 32)] = None
-
-    @override
-    def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
-        return super().unsupported(shape, dtype, device) or too_many_rows(shape)
 
     @override
     def into(
@@ -79,18 +75,12 @@ def _backward(
     y: tl.tensor,
     dy: tl.tensor,
     dx: tl.tensor,
+    y_strides: tl.tuple,
+    dy_strides: tl.tuple,
+    dx_strides: tl.tuple,
     count: tl.tensor,
     cols: tl.tensor,
     inner: tl.tensor,
-    y_outer: tl.tensor,
-    y_col: tl.tensor,
-    y_inner: tl.tensor,
-    dy_outer: tl.tensor,
-    dy_col: tl.tensor,
-    dy_inner: tl.tensor,
-    dx_outer: tl.tensor,
-    dx_col: tl.tensor,
-    dx_inner: tl.tensor,
     inverse: tl.float64,  # a plain float would be float32
     BLOCK: tl.constexpr,
     WIDTH: tl.constexpr,
@@ -99,9 +89,10 @@ def _backward(
 ) -> None:
     line = tl.program_id(0).to(tl.int64) * WIDTH + tl.arange(0, WIDTH)
     inside = line < count
-    y = starts(y, line, inner, y_outer, y_inner)
-    dy = starts(dy, line, inner, dy_outer, dy_inner)
-    dx = starts(dx, line, inner, dx_outer, dx_inner)
+    y = starts(y, line, inner, y_strides)
+    dy = starts(dy, line, inner, dy_strides)
+    dx = starts(dx, line, inner, dx_strides)
+    y_col, dy_col, dx_col = y_strides[1], dy_strides[1], dx_strides[1]
     scale = tl.full((), inverse, tl.float64).to(STATISTICS)
     if WHOLE:
         p = load_lines(y, inside, 0, cols, y_col, 0.0, BLOCK, STATISTICS)

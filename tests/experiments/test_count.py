@@ -18,7 +18,7 @@ from experiments.worker.counting import Recorder, count
 from kernels.cross_entropy.online import CeOnline
 from kernels.device import Device
 from kernels.language import jit, tl
-from kernels.softmax.fused_row import FusedRow
+from kernels.softmax.hybrid import FusedRow
 from kernels.traffic import M
 from tests.conf import KERNELS
 
@@ -111,7 +111,7 @@ def test_what_the_model_does_not_know_is_a_difference(monkeypatch: pytest.Monkey
 
     run = FusedRow.__call__  # a stray `contiguous()` would copy so
     monkeypatch.setattr(FusedRow, "__call__", lambda self, x: run(self, x.clone()))
-    found = counted("kernels.softmax.fused_row.FusedRow")
+    found = counted("kernels.softmax.hybrid.FusedRow")
     more = "48 elements where the model says MN, 24"
     assert found["difference"] == f"reads {more}; writes {more}"
     assert [(t["name"], t["loads"], t["stores"]) for t in found["tensors"]] == [

@@ -14,10 +14,10 @@ from experiments.worker.gate import Verdict, check, fingerprint, spacing
 from experiments.worker.inputs import Values
 from experiments.worker.place import Place
 from experiments.worker.trial import Bench
-from kernels.copy.operation import COPY
 from kernels.cross_entropy.operation import CROSS_ENTROPY_GRAD, LOGPROB_ENTROPY
 from kernels.device import Device
 from kernels.kernel import Array, Operation
+from kernels.roofs.operation import COPY
 from kernels.softmax.operation import SOFTMAX
 from kernels.traffic import M
 

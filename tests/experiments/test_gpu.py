@@ -33,7 +33,7 @@ def measured(bench: Bench, target: str, rows: int, cols: int, **how: Any) -> dic
 @pytest.mark.parametrize(
     ("target", "status"),
     [
-        ("kernels.softmax.compiled.Compiled", "ok"),
+        ("kernels.softmax.library.Compiled", "ok"),
         ("kernels.softmax.fused.Fused", "ok"),
         ("kernels.cross_entropy.online.CeOnline", "ok"),
         ("tests.doubles.operations.TwoOutputs", "ok"),
@@ -58,7 +58,7 @@ def test_any_operation_is_timed_on_a_card_and_gives_all_memory_back(
 
 
 def test_rows_tell_the_launch_and_the_state_of_the_machine(bench: Bench) -> None:
-    row = measured(bench, "kernels.softmax.fused_row.FusedRow", 512, 1000)
+    row = measured(bench, "kernels.softmax.hybrid.FusedRow", 512, 1000)
     assert [row[name] for name in ("status", "programs", "warps", "spills")] == ["ok", 512, 4, 0]
     assert min(row[name] for name in ("registers", "sm_clock_mhz", "power_w")) > 0
     assert isinstance(row["throttled"], list)
@@ -188,8 +188,8 @@ def test_a_cheat_on_a_card_has_no_time(
 def test_the_most_memory_of_a_call_is_its_output_and_what_it_makes_on_the_way(bench: Bench) -> None:
     size = 4 << 20
     for target, sizes in (
-        ("kernels.softmax.torch_softmax.TorchSoftmax", [size]),
-        ("kernels.softmax.naive.Naive", range(2 * size, 4 * size)),
+        ("kernels.softmax.library.TorchSoftmax", [size]),
+        ("kernels.softmax.library.Naive", range(2 * size, 4 * size)),
         ("tests.doubles.operations.GrowInPlace", [0]),
     ):
         assert measured(bench, target, 1024, 1024)["peak_bytes"] in sizes

@@ -9,8 +9,7 @@ import pytest
 import torch
 
 from kernels.kernel import NotCompiled
-from kernels.softmax.compiled import Compiled, CompiledSoftmax
-from kernels.softmax.naive_script import NaiveScript
+from kernels.softmax.library import Compiled, CompiledSoftmax, NaiveScript
 from tests.kernels.conftest import HERE, extremes, lay_out
 
 EVERY = pytest.mark.parametrize("variant", [Compiled, CompiledSoftmax])

@@ -17,11 +17,11 @@ import torch
 from experiments.worker.describe import BadJob, build_kernel
 from kernels.attention import operation
 from kernels.attention.attention_naive import SOFTMAXES
-from kernels.copy.copy import Copy
-from kernels.copy.operation import COPY
 from kernels.device import Device, resident_programs
 from kernels.kernel import Kernel, one_of, power_of_two, whole_number
 from kernels.read.operation import READ, STRETCH
+from kernels.roofs.library import Copy
+from kernels.roofs.operation import COPY
 from kernels.traffic import M, N, Traffic, evaluate
 from tests.conf import KERNELS
 from tests.conf import kernel as configured

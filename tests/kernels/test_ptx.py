@@ -138,7 +138,8 @@ def compiled(kernel: Any, given: Sequence[Any], named: Mapping[str, Any]) -> Lin
             if whole:
                 attributes[path] = [["tt.divisibility", 16]]
         kinds = [kind for kind, _ in described_as]
-        types[name] = type(value)(*kinds) if isinstance(value, tuple) else kinds[0]
+        of_tuple = getattr(value, "_make", tuple)  # a named one stays named
+        types[name] = of_tuple(kinds) if isinstance(value, tuple) else kinds[0]
     signature = {name: types.get(name, "constexpr") for name in kernel.arg_names}
     source_of = GluonASTSource if isinstance(kernel, GluonJITFunction) else ASTSource
     source = source_of(kernel, signature, fixed, attributes)

@@ -1,12 +1,15 @@
-"""The gradient of softmax by public libraries, peers: QuACK's, Liger-Kernel's and FlagGems'.
+"""The gradient of softmax by public libraries: PyTorch's own, and peers'.
 
-Passes: QuACK's and Liger's one, 3MN: rows of y and dy are held whole, by a cluster of up to sixteen
-blocks or by one program. FlagGems' one where N ≤ 1024, the widest tile that its tuner tries, else
-two, 5MN: the sum, then the answer. A narrower tile, if the tuner prefers one, reads twice as well.
+Passes: PyTorch's nominally one, 3MN: as in its softmax, narrow rows stay in registers, wider ones
+are read twice. QuACK's and Liger's one, 3MN: rows of y and dy are held whole, by a cluster of up to
+sixteen blocks or by one program. FlagGems' one where N ≤ 1024, the widest tile that its tuner
+tries, else two, 5MN: the sum, then the answer. A narrower tile, if the tuner prefers one, reads
+twice as well.
 On chip: one row each of y and dy, 2N elements; of FlagGems' wider rows two tiles.
 It calls the function behind each library's backward pass, without autograd. FlagGems'
 times five tiles when it first meets a shape, which is before any sample is taken.
-Source: `quack/softmax.py` (`softmax_bwd`), `liger_kernel/ops/softmax.py` (`_softmax_backward`),
+Source: `torch.ops.aten._softmax_backward_data`, which autograd calls for `torch.softmax`;
+`quack/softmax.py` (`softmax_bwd`), `liger_kernel/ops/softmax.py` (`_softmax_backward`),
 `flag_gems/ops/softmax.py` (`softmax_backward`), of the packages that `kernels.softmax.peers` names.
 """
 
@@ -19,13 +22,28 @@ import sympy
 import torch
 from typing_extensions import override
 
-from ..kernel import Kernel
+from ..kernel import Kernel, TorchFunction
 from ..peer import FLAG_GEMS, LIGER, QUACK, Peer, row_of_liger, row_of_quack
 from ..traffic import M, N, Traffic
 from .operation import SOFTMAX_BACKWARD
 
 Gradient = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]  # of y and dy
 WIDEST_TILE = 1024  # of FlagGems: tune_configs.yaml, softmax_inner
+
+
+def _backward(y: torch.Tensor, dy: torch.Tensor) -> torch.Tensor:
+    dx: torch.Tensor = torch.ops.aten._softmax_backward_data(dy, y, 1, y.dtype)
+    return dx
+
+
+class BackwardTorch(TorchFunction):
+    """`aten::_softmax_backward_data` along the rows."""
+
+    operation = SOFTMAX_BACKWARD
+    dtypes = (*Kernel.dtypes, torch.float64)
+    moves = Traffic(reads=2 * M * N, writes=M * N)
+    on_chip = 2 * N
+    function = staticmethod(_backward)
 
 
 @dataclass(frozen=True)

@@ -18,11 +18,9 @@ import sympy
 import torch
 from typing_extensions import override
 
-from ..device import Device
-from ..kernel import Kernel, Shape, power_of_two
+from ..kernel import Kernel, power_of_two
 from ..language import jit, tl
 from ..launch import launch
-from ..softmax.tiles import too_many_rows
 from ..traffic import M, N, Traffic
 from .operation import WEIGHTED, WIDTH
 
@@ -38,14 +36,11 @@ class WeightedOnline(Kernel):
 
     operation = WEIGHTED
     backend = "triton"
+    row_a_program = True
     moves = Traffic(reads=(1 + WIDTH) * M * N, writes=WIDTH * M)
 
     block_size: Annotated[int, power_of_two(1, 1 << 15)] = 1024
     num_warps: Annotated[int, power_of_two(1, 32)] = 4
-
-    @override
-    def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
-        return super().unsupported(shape, dtype, device) or too_many_rows(shape)
 
     @override
     def __call__(self, x: torch.Tensor, v: torch.Tensor) -> torch.Tensor:

@@ -1,12 +1,19 @@
-"""PyTorch's own attention, by one of the libraries behind it.
+"""Attention by public libraries: PyTorch's own, and FlashAttention as its authors publish it.
 
 Passes: nominally one, 4DM: DRAM's traffic under flash attention as long as a head's keys and
-values stay in L2. ``flash`` also writes a number for each query, its scores' logsumexp. ``math``
-writes its scores to memory, in float32 too, and moves more than this.
-On chip: nominally a query.
-Source: `torch.nn.functional.scaled_dot_product_attention`. On a GPU ``cudnn`` is NVIDIA's library,
-``flash`` is FlashAttention-2 and ``efficient`` is xFormers' kernel; on a CPU ``flash`` is
-PyTorch's own.
+values stay in L2.
+- PyTorch's. ``flash`` also writes a number for each query, its scores' logsumexp. ``math`` writes
+  its scores to memory, in float32 too, and moves more than this. On a GPU ``cudnn`` is NVIDIA's
+  library, ``flash`` is FlashAttention-2 and ``efficient`` is xFormers' kernel; on a CPU ``flash``
+  is PyTorch's own.
+- FlashAttention's for Hopper and Blackwell, in CuTe DSL, a peer. On Hopper it is the design of
+  FlashAttention-3: groups of warps that load and groups that compute, the exponentials of one tile
+  beside the products of the next. Each head is a batch of its own.
+- The second product of `attention_naive` by itself, `torch.bmm`: MN + 128M read, 128M written.
+On chip: nominally a query; of the product one element.
+Source: `torch.nn.functional.scaled_dot_product_attention`, `torch.bmm`, on an NVIDIA card cuBLAS;
+`flash_attn.cute.flash_attn_func` of https://github.com/Dao-AILab/flash-attention, the package
+flash-attn-4.
 """
 
 from __future__ import annotations
@@ -15,15 +22,16 @@ import warnings
 from dataclasses import dataclass, replace
 from typing import Annotated
 
+import sympy
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 from typing_extensions import override
 
 from ..device import Device
-from ..kernel import Shape, one_of
-from ..traffic import M, Traffic
-from .variant import HALVES, OfAttention
+from ..kernel import Shape, TorchFunction, one_of
+from ..traffic import M, N, Traffic
+from .operation import ATTENTION_VALUES, HALVES, Function, OfAttention, no_heads
 
 LIBRARIES = {
     "cudnn": SDPBackend.CUDNN_ATTENTION,
@@ -91,3 +99,50 @@ def refusal(x: torch.Tensor, kernel: AttentionTorch) -> str | None:
             words = " ".join(own) or str(error).partition("\n")[0]
             return f"library={kernel.library} refuses it: {words.rstrip('.')}"
     return None
+
+
+@dataclass(frozen=True)
+class AttentionFlash(OfAttention):
+    """Of the package flash-attn-4; see `OfAttention`. It chooses its tiles itself."""
+
+    backend = "cute"
+    dtypes = HALVES
+    packages = ("flash-attn-4", "nvidia-cutlass-dsl", "quack-kernels")
+
+    @override
+    def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
+        """See `Kernel`; also cards that the library has no kernel for."""
+        reason = super().unsupported(shape, dtype, device)
+        if reason is None and (device.capability is None or device.capability < (9, 0)):
+            return "flash-attn-4 needs a CUDA device of compute capability 9.0 or newer"
+        return reason
+
+    @override
+    def __call__(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        return self.prepare(q, k, v)(q, k, v)
+
+    @override
+    def prepare(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> Function:
+        """See `Kernel`: the library is imported now."""
+        from flash_attn.cute import flash_attn_func
+
+        def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+            given = (x.unsqueeze(2) for x in (q, k, v))  # batch, length, heads, D
+            y: torch.Tensor = flash_attn_func(*given, causal=self.causal)[0]
+            return y.squeeze(2)
+
+        return attention
+
+
+class AttentionValues(TorchFunction):
+    """`torch.bmm` of the probabilities and the values."""
+
+    operation = ATTENTION_VALUES
+    moves = Traffic(reads=M * N + 128 * M, writes=128 * M)
+    on_chip = sympy.Integer(1)
+    function = staticmethod(torch.bmm)
+
+    @override
+    def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
+        """See `Kernel`; also rows that are no whole number of heads."""
+        return super().unsupported(shape, dtype, device) or no_heads(shape)

@@ -1,1 +1,0 @@
-"""Adding two matrices: the roof of operations that read two and write one."""

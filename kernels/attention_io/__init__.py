@@ -1,1 +1,0 @@
-"""Three tensors in and one out: the roof of attention's memory."""

@@ -1,1 +1,0 @@
-"""Copying a matrix: the least a kernel can do, and so the roof of all others."""

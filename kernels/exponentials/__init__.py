@@ -1,1 +1,0 @@
-"""Exponentials and hardly anything else: the roof of what takes many."""

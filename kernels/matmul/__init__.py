@@ -1,1 +1,0 @@
-"""A matrix product: the roof of what multiplies matrices."""

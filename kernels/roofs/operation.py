@@ -1,0 +1,109 @@
+"""The operations of the roofs: a copy, a sum of two matrices, a matrix product, exponentials.
+
+Copy and sum move what other operations move, and do nothing else. Matrix product and exponentials
+take as much arithmetic as attention at the same point, and move next to nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import ClassVar
+
+import sympy
+import torch
+from typing_extensions import override
+
+from ..kernel import Array, Operation, Shape
+from ..traffic import M, N
+
+TILE = 128
+EDGE = TILE * sympy.ceiling(sympy.sqrt(2 * TILE * M) / TILE)  # E² is at least 2·128·M
+STRETCH = 256  # exponentials of an element
+COLS = sympy.ceiling(N / sympy.Integer(STRETCH))
+# Σ exp(−j/256)/256 for j of 0 … 255, a geometric series
+MEAN = -math.expm1(-1) / -math.expm1(-1 / STRETCH) / STRETCH
+
+
+class Copy(Operation):
+    """y = x, in memory of its own: every element is read once and written once."""
+
+    name = "copy"
+    exact = True
+
+    @override
+    def reference(self, x: torch.Tensor) -> torch.Tensor:
+        """The input in float64, shape of ``x``."""
+        return x.double()
+
+
+class Add(Operation):
+    """z = a + b: two elements are read for each element written."""
+
+    name = "add"
+    inputs = (Array("a"), Array("b"))
+    outputs = (Array("z"),)
+    row_sums: ClassVar = {"z": None}
+    roof = "add"
+
+    @override
+    def reference(self, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        """The sum in float64."""
+        return a.double() + b.double()
+
+
+class Matmul(Operation):
+    """y = a·b, E×N by N×E with E = √(2·128·M) in whole tiles of 128.
+
+    These are as many operations as attention's two products at the same point, for D = 128.
+    Neither edge is D: a product with one so short is bound by reading its operands, D operations a
+    byte in 16 bit, which attention has on chip. This one is bound by multiplying alone.
+    """
+
+    name = "matmul"
+    inputs = (Array("a", (EDGE, N)), Array("b", (N, EDGE)))
+    outputs = (Array("y", (EDGE, EDGE)),)
+    flops = 2 * EDGE * EDGE * N
+    roof = "matmul"
+
+    @override
+    def reference(self, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        return a.double() @ b.double()
+
+    @override
+    def magnitude(self, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        """See `Operation`: |y| + √Σ(a·b)², what partial sums of independent terms come to."""
+        a, b = a.double(), b.double()
+        return (a @ b).abs() + (a.square() @ b.square()).sqrt()
+
+    @override
+    def point_of(self, inputs: Sequence[torch.Tensor]) -> tuple[Shape, torch.dtype]:
+        """See `Operation`: of all M with this E the largest."""
+        edge, length = inputs[0].shape
+        return (edge * edge // (2 * TILE), length), inputs[0].dtype
+
+
+class Exponentials(Operation):
+    """y = Σ exp(x − j/256)/256 over j of 0 … 255, for an element of x for each 256 of a row.
+
+    These are as many exponentials as the softmax of an M×N matrix takes.
+    """
+
+    name = "exponentials"
+    inputs = (Array("power", (M, COLS)),)
+    outputs = (Array("y", (M, COLS)),)
+    exponentials = M * COLS * STRETCH
+    roof = "exponentials"
+
+    @override
+    def reference(self, x: torch.Tensor) -> torch.Tensor:
+        return x.double().exp() * MEAN
+
+    @override
+    def point_of(self, inputs: Sequence[torch.Tensor]) -> tuple[Shape, torch.dtype]:
+        """See `Operation`: of all N with so many columns the largest."""
+        rows, cols = inputs[0].shape
+        return (rows, cols * STRETCH), inputs[0].dtype
+
+
+COPY, ADD, MATMUL, EXPONENTIALS = Copy(), Add(), Matmul(), Exponentials()
