@@ -23,7 +23,7 @@ from kernels.softmax.auto import Auto, choice
 from kernels.softmax.cluster import Cluster
 from kernels.softmax.cooperative import Cooperative, slices_of
 from kernels.softmax_backward.backward_auto import BackwardAuto, in_vectors_by
-from kernels.softmax_backward.backward_cluster import BackwardCluster
+from kernels.softmax_backward.rows import BackwardCluster
 from kernels.vectors import LONGEST
 from tests.conf import KERNELS
 from tests.conf import kernel as kernel_config

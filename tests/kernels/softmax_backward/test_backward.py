@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from experiments.worker.gate import check
 from kernels.device import Device, cuda_device
 from kernels.softmax_backward.backward_auto import BackwardAuto, in_vectors_by
-from kernels.softmax_backward.backward_cluster import BackwardCluster
 from kernels.softmax_backward.operation import SOFTMAX_BACKWARD
+from kernels.softmax_backward.rows import BackwardCluster
 from tests.kernels.variants import DTYPES, name
 
 
