@@ -1,4 +1,4 @@
-"""Attention, forward: y = softmax(q·kᵀ / √D)·v for each of some heads; its parts and its roof.
+"""Attention, forward: y = softmax(q·kᵀ / √D)·v for each of some heads; its parts.
 
 A point (M, N) is M queries in all, in heads of N queries and N keys each: B·H = M/N heads of
 sequences S = N. So the matrix whose softmax is in the middle is M×N. D, the elements of a query,
@@ -103,6 +103,7 @@ def _attention(dim: int, causal: bool) -> Attention:
     """Attention of D = ``dim``; of M·N pairs of query and key, M·(N + 1)/2 count if causal."""
     pairs = M * (N + 1) / 2 if causal else M * N
     own = {
+        "__module__": __name__,
         "name": "attention" + ("" if dim == 128 else f"_{dim}") + ("_causal" if causal else ""),
         **{"inputs": heads(dim, "q", "k", "v"), "outputs": heads(dim, "y")},
         **{"flops": 4 * dim * pairs, "exponentials": pairs, "dim": dim, "causal": causal},
@@ -148,22 +149,6 @@ class OfAttention(Kernel):
     @override
     def on_chip_elements(self) -> sympy.Expr:
         return sympy.Integer(self.dim)
-
-
-class AttentionIo(OfHeads):
-    """y = q + k + v, of the shapes at D = 128: the roof of attention's memory."""
-
-    name = "attention_io"
-    roof = "attention_io"
-
-    @override
-    def reference(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
-        return q.double() + k.double() + v.double()
-
-    @override
-    def magnitude(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
-        """See `Operation`: |q| + |k| + |v|."""
-        return q.double().abs() + k.double().abs() + v.double().abs()
 
 
 class AttentionValues(OfHeads):
@@ -221,4 +206,4 @@ class Weighted(Operation):
         return torch.softmax(x.double(), -1) @ v.double().abs()
 
 
-ATTENTION_IO, ATTENTION_VALUES, WEIGHTED = AttentionIo(), AttentionValues(), Weighted()
+ATTENTION_VALUES, WEIGHTED = AttentionValues(), Weighted()
