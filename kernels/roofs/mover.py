@@ -70,12 +70,12 @@ class Mover(Kernel):
         if x.numel() > 0:
             target, flat = y, all(one.is_contiguous() for one in (*matrices, y))
             if flat:
-                target, *matrices = (one.view(1, -1) for one in (y, *matrices))
+                target, matrices = y.view(1, -1), tuple(one.view(1, -1) for one in matrices)
             rows, cols = target.shape
             block = self._block(x.dtype)
             tiles = -(-cols // block)
             _move[(rows * tiles,)](
-                tuple(matrices),
+                matrices,
                 target,
                 tiles,
                 cols,

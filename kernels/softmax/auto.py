@@ -112,29 +112,23 @@ def choice(
         batch_invariant: See `Auto`.
     """
     rows, cols = MANY if batch_invariant else max(shape[0], 1), max(shape[1], 1)
-    size = cols * dtype.itemsize
-    cluster, cooperative = Cluster(), Cooperative()
-    narrow = FusedMultirow()
+    size, narrow = cols * dtype.itemsize, FusedMultirow()
     if batch_invariant:
         narrow = narrow.for_any_rows(cols, dtype)
+
+    def runs(kernel: Kernel) -> bool:
+        return kernel.unsupported(shape, dtype, device) is None
+
+    in_cluster, on_all_sms = runs(Cluster()), runs(Cooperative())
     # A cluster reads rows by whole vectors that are not a whole number of them
     ragged = width > 1 and cols % width > 0 and cols >= RAGGED_FROM
-    if (
-        size <= NARROW
-        and not (ragged and cluster.unsupported(shape, dtype, device) is None)
-        and narrow.unsupported(shape, dtype, device) is None
-    ):
+    if size <= NARROW and not (ragged and in_cluster) and runs(narrow):
         return narrow
     spread = cols > (WIDE if dtype.itemsize == 4 or rows <= FEW else WIDEST_CLUSTER)
-    if not (spread and cooperative.unsupported(shape, dtype, device) is None):
-        plan = None
-        if cluster.unsupported(shape, dtype, device) is None:
-            plan = cluster.plan((rows, cols), dtype, width, device)
+    if in_cluster and not (spread and on_all_sms):
+        plan = Cluster().plan((rows, cols), dtype, width, device)
         if plan is not None:
-            return Cluster(plan.programs, plan.warps) if batch_invariant else cluster
-    row = FusedRow()
-    if size <= WIDEST_IN_A_PROGRAM and row.unsupported(shape, dtype, device) is None:
-        return row
-    if cooperative.unsupported(shape, dtype, device) is None:
-        return cooperative
-    return LAST_RESORT
+            return Cluster(plan.programs, plan.warps) if batch_invariant else Cluster()
+    if size <= WIDEST_IN_A_PROGRAM and runs(FusedRow()):
+        return FusedRow()
+    return Cooperative() if on_all_sms else LAST_RESORT

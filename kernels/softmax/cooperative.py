@@ -206,12 +206,11 @@ def slices_of(
 class Workspaces:
     """Device memory through which the programs of one launch exchange words.
 
-    There is one buffer per stream and one per captured launch, all zeros at first. Launches on one
-    stream run one after another and may share a buffer; launches on two streams may not. A captured
-    launch runs at each replay, on any stream, beside other launches. So it gets its own buffer from
-    the graph's memory, and a graph node that zeroes it. The graph's launches cannot share a buffer
-    that somebody keeps: the graph may outlive that keeper, and `torch.compile` rejects memory of
-    its pool that is kept beyond the capture.
+    There is one buffer per stream, all zeros at first: launches on one stream run one after another
+    and may share it. A captured launch runs at each replay, on any stream, beside other launches.
+    So it gets its own buffer from the graph's memory, and a graph node that zeroes it: the graph
+    may outlive whoever keeps a buffer, and `torch.compile` rejects memory of its pool that is kept
+    beyond the capture.
 
     Args:
         words: 64-bit words per buffer.
@@ -246,19 +245,17 @@ class Workspaces:
 #
 # A word is the whole message: the maximum m of a program's slice in its low half, the sum d of the
 # slice's exponentials in its high half, and a tag in d's sign bit, which no sum needs. A 64-bit
-# access is never torn, so that whoever sees the tag has m and d too. Hence relaxed accesses do: no
-# other memory is handed over, and a fence would make a row wait for the stores of the one before.
+# access is never torn, so whoever sees the tag has m and d too. Relaxed accesses do: no other
+# memory is handed over, and a fence would make a row wait for the stores of the one before.
 #
-# The tag of a word is turned over each time it is published anew. Words therefore need no
-# clearing: whatever a launch leaves behind carries the old tag of the next. A program learns its
-# own tags from its own words as it starts, and since all programs of a group publish equally often,
-# theirs are the tags of the whole group.
+# The tag of a word is turned over each time it is published anew, so words need no clearing. A
+# program learns its tags from its own words as it starts; all programs of a group publish equally
+# often, so theirs are the tags of the whole group.
 #
 # A program may publish row i before it awaits row i − 1, so that nobody waits for a word that was
-# only just sent. So each program has four words, for rows in turn. Row i overwrites the word of
-# row i − 4: this is safe, as a program gets there only with the words of row i − 2 of all others in
-# hand, and each of them published that one after it had read all of row i − 4. Three words would
-# not do.
+# only just sent. It has four words, for rows in turn. Row i overwrites the word of row i − 4: by
+# then it has the words of row i − 2 of all others, and each of them published that one after it had
+# read all of row i − 4. Three words would not do.
 
 WORDS = 4  # of each program
 WORDS_OF_EACH = constant(WORDS)
