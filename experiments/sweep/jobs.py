@@ -108,9 +108,13 @@ class Job:
 
     @property
     def operation(self) -> str:
-        """The folder of `kernels` that its kernel's class is in, empty if it is in none."""
+        """The folder of `kernels` that its kernel's class is in, empty if it is in none.
+
+        The folder `roofs` has several operations, each of which names itself as its roof.
+        """
         package, _, module = str(self.config["kernel"].get("_target_")).partition(".")
-        return module.partition(".")[0] if package == "kernels" else ""
+        folder = module.partition(".")[0] if package == "kernels" else ""
+        return self.roof if folder == "roofs" else folder
 
 
 def register() -> None:

@@ -40,13 +40,15 @@ from .online import Online
 from .operation import SOFTMAX
 from .tiles import empty_result
 
-NARROW = 4 << 10  # bytes of a row, up to which a warp takes it whole
-RAGGED_FROM = 512  # elements of a row
-WIDEST_IN_A_PROGRAM = 64 << 10  # bytes of a row in the registers of one program
-WIDE, WIDEST_CLUSTER = 1 << 18, 1 << 20  # elements of a row: 32 bit, and 16 bit
-FEW, MANY = 16, 4096  # rows: so few wide ones of 16 bit are spread; what is assumed of any number
+# The limits of the rule, each with the entry of docs/lab_book.md that has its measurement
+NARROW = 4 << 10  # bytes of a row that a warp takes whole: "1024 elements per program for …"
+RAGGED_FROM = 512  # elements of a row: "Rows that begin anywhere"
+WIDEST_IN_A_PROGRAM = 64 << 10  # bytes of a row, a quarter of an H200's registers an SM
+WIDE, WIDEST_CLUSTER = 1 << 18, 1 << 20  # elements of 32 and 16 bit: "Clusters or the whole card …"
+FEW = 16  # rows, of which wide ones of 16 bit are spread: the same entry
+MANY = 4096  # rows that are assumed of any number
 WIDEST_ROW = 1 << 22  # elements that the whole of an H200 holds
-LAST_RESORT = Online(16384, 32, reverse=True, evict="last_first")
+LAST_RESORT = Online(16384, 32, reverse=True, evict="last_first")  # "L2 serves the second pass …"
 
 
 @dataclass(frozen=True)
