@@ -174,15 +174,6 @@ class Allowed:
     words: str
     test: Callable[[Any], bool]
 
-    def check(self, name: str, value: Any) -> None:
-        """Refuses a value that is not allowed.
-
-        Raises:
-            ValueError: one line with the value and the allowed values.
-        """
-        if not self.test(value):
-            raise ValueError(f"{name} must be {self.words}, not {value!r}")
-
 
 def whole_number(least: int, most: int, *others: str) -> Allowed:
     """A whole number from ``least`` to ``most``, or one of ``words``."""
@@ -246,8 +237,8 @@ class Kernel(ABC):
     def __post_init__(self) -> None:
         for name, optional, allowed in _tunables(type(self)):
             value = getattr(self, name)
-            if not (optional and value is None):
-                allowed.check(name, value)
+            if not (optional and value is None) and not allowed.test(value):
+                raise ValueError(f"{name} must be {allowed.words}, not {value!r}")
 
     @abstractmethod
     def __call__(self, *inputs: Any, **_: Any) -> Any:

@@ -60,26 +60,6 @@ def _merged(shape: Sequence[int], strides: Sequence[int]) -> tuple[int, int] | N
     return size, step
 
 
-def tile_of_lines(
-    count: int, cols: int, neighbours: bool, itemsize: int, most: int
-) -> tuple[int, int, int]:
-    """BLOCK, WIDTH and warps of a program; the tile has at most ``most`` elements.
-
-    Args:
-        count: Number of lines.
-        cols: Elements of a line.
-        neighbours: Whether the elements of one line are adjacent in memory.
-        itemsize: Bytes of an element.
-        most: Elements of a tile.
-    """
-    block = next_power_of_two(cols)
-    least = 1 if neighbours else SECTORS // itemsize
-    width = max(least, min(2048, most) // block)  # narrow lines: several a program
-    width = min(width, next_power_of_two(count))
-    block = max(min(block, most // width), 1)
-    return block, width, min(max(block * width // 512, 4), 32)
-
-
 def launch_tiles(
     function: Any,
     tensors: Sequence[torch.Tensor],
@@ -102,7 +82,7 @@ def launch_tiles(
         temperature: Positive.
         statistics: Triton's name for the dtype of the computation.
         most: Elements of a tile.
-        num_warps: Warps per program; None takes the number of `tile_of_lines`.
+        num_warps: Warps per program; None takes one for 512 elements of a tile, 4 to 32.
         batch_invariant: Whether the tile must not depend on the number of lines.
     """
     each = [found for t in tensors if (found := lines(t.shape, t.stride(), dim)) is not None]
@@ -111,14 +91,19 @@ def launch_tiles(
     count = first.outer * first.inner
     itemsize = max(tensors[0].element_size(), tensors[-1].element_size())
     assumed = most if batch_invariant else count
-    block, width, warps = tile_of_lines(assumed, first.cols, first.strides[1] == 1, itemsize, most)
+    block = next_power_of_two(first.cols)
+    sector = 1 if first.strides[1] == 1 else SECTORS // itemsize
+    width = max(sector, min(2048, most) // block)  # narrow lines: several a program
+    width = min(width, next_power_of_two(assumed))
+    block = max(min(block, most // width), 1)
+    warps = num_warps or min(max(block * width // 512, 4), 32)
     constants = {"BLOCK": block, "WIDTH": width, "WHOLE": block >= first.cols}
     launch(
         function,
         (-(-count // width),),
         (*tensors, *(one.strides for one in each), count, first.cols, first.inner, 1 / temperature),
         constants | {"STATISTICS": statistics},
-        num_warps=num_warps or warps,
+        num_warps=warps,
     )
 
 

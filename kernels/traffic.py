@@ -62,21 +62,16 @@ class Traffic:
         """
         return sum(self.elements(sizes)) * itemsize + evaluate(self.further, sizes)
 
-    @property
-    def cases(self) -> list[tuple[sympy.Expr, sympy.Expr, sympy.Basic]]:
-        """For each case: elements moved, bytes of fixed dtypes, and the condition.
-
-        The condition of the last case is true. Elements and bytes share their cases.
-        """
+    def __str__(self) -> str:
+        # elements and bytes share their cases
         whole = sympy.piecewise_fold(self.total + _BYTE * self.further)
         parts = whole.args if isinstance(whole, sympy.Piecewise) else ((whole, sympy.true),)
-        return [(one.subs(_BYTE, 0), sympy.expand(one).coeff(_BYTE), where) for one, where in parts]
-
-    def __str__(self) -> str:
-        return _in_cases(
-            (formula(elements) + (f" + {formula(further)} bytes" if further else ""), where)
-            for elements, further, where in self.cases
-        )
+        cases = []
+        for one, where in parts:
+            further = sympy.expand(one).coeff(_BYTE)
+            text = formula(one.subs(_BYTE, 0))
+            cases.append((text + (f" + {formula(further)} bytes" if further else ""), where))
+        return _in_cases(cases)
 
 
 def evaluate(expression: sympy.Expr, sizes: Mapping[str, int]) -> int:

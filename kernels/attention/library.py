@@ -30,6 +30,7 @@ from typing_extensions import override
 
 from ..device import Device
 from ..kernel import Shape, TorchFunction, one_of
+from ..peer import Library, Peer
 from ..traffic import M, N, Traffic
 from .operation import ATTENTION_VALUES, HALVES, Function, OfAttention, no_heads
 
@@ -101,29 +102,21 @@ def refusal(x: torch.Tensor, kernel: AttentionTorch) -> str | None:
     return None
 
 
+def _of_flash(shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
+    if device.capability is None or device.capability < (9, 0):
+        return "flash-attn-4 needs a CUDA device of compute capability 9.0 or newer"
+    return None
+
+
 @dataclass(frozen=True)
-class AttentionFlash(OfAttention):
+class AttentionFlash(Peer, OfAttention):
     """Of the package flash-attn-4; see `OfAttention`. It chooses its tiles itself."""
 
-    backend = "cute"
+    library = Library(("flash-attn-4", "nvidia-cutlass-dsl", "quack-kernels"), "cute", _of_flash)
     dtypes = HALVES
-    packages = ("flash-attn-4", "nvidia-cutlass-dsl", "quack-kernels")
 
     @override
-    def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
-        """See `Kernel`; also cards that the library has no kernel for."""
-        reason = super().unsupported(shape, dtype, device)
-        if reason is None and (device.capability is None or device.capability < (9, 0)):
-            return "flash-attn-4 needs a CUDA device of compute capability 9.0 or newer"
-        return reason
-
-    @override
-    def __call__(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
-        return self.prepare(q, k, v)(q, k, v)
-
-    @override
-    def prepare(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> Function:
-        """See `Kernel`: the library is imported now."""
+    def function(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> Function:
         from flash_attn.cute import flash_attn_func
 
         def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:

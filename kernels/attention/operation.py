@@ -1,4 +1,4 @@
-"""Attention, forward: y = softmax(q·kᵀ / √D)·v for each of some heads; its parts and its roof.
+"""Attention, forward: y = softmax(q·kᵀ / √D)·v for each of some heads; its parts.
 
 A point (M, N) is M queries in all, in heads of N queries and N keys each: B·H = M/N heads of
 sequences S = N. So the matrix whose softmax is in the middle is M×N. D, the elements of a query,
@@ -8,8 +8,9 @@ of which there is one for each combination.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Annotated, ClassVar
 
 import sympy
@@ -50,19 +51,16 @@ class OfHeads(Operation):
 
 
 class Attention(OfHeads):
-    """Of D = 128, each query sees all keys of its head.
+    """Attention of one D, causal or not: those of `ATTENTIONS`.
 
     Attributes:
         dim: D.
-        causal: Whether query i sees keys 0 … i alone.
+        causal: Whether query i sees keys 0 … i alone; else it sees all of its head.
     """
 
-    name = "attention"
-    flops = 4 * 128 * M * N
-    exponentials = M * N
     roof = "attention_io"
-    dim: ClassVar[int] = 128
-    causal: ClassVar[bool] = False
+    dim: ClassVar[int]
+    causal: ClassVar[bool]
 
     @override
     def reference(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
@@ -82,54 +80,40 @@ class Attention(OfHeads):
         return self._weighted(q, k, v.double().abs())
 
     def _weighted(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
-        """softmax(q·kᵀ/√D)·v in float64, by few queries at a time: scores of any length fit."""
+        """softmax(q·kᵀ/√D)·v in float64."""
         y = torch.empty(q.shape, dtype=torch.float64, device=q.device)
-        length = q.shape[1]
-        step = max(1, SCORES // max(length, 1))
-        places = torch.arange(length, device=q.device)
-        for head in range(len(q)):
-            keys = k[head].double().mT
-            for first in range(0, length, step):
-                rows = slice(first, first + step)
-                scores = (q[head, rows].double() @ keys).div_(self.dim**0.5)
-                if self.causal:
-                    scores.masked_fill_(places[None, :] > places[rows, None], -torch.inf)
-                y[head, rows] = torch.softmax(scores, -1) @ v[head]
+        places = torch.arange(q.shape[1], device=q.device)
+        for head, rows in _few_rows(q):
+            scores = (q[head, rows].double() @ k[head].double().mT).div_(self.dim**0.5)
+            if self.causal:
+                scores.masked_fill_(places[None, :] > places[rows, None], -torch.inf)
+            y[head, rows] = torch.softmax(scores, -1) @ v[head]
         return y
 
 
-class AttentionCausal(Attention):
-    """Of D = 128, causal: of M·N pairs of query and key, M·(N + 1)/2 count."""
-
-    name = "attention_causal"
-    flops = 2 * 128 * M * (N + 1)
-    exponentials = M * (N + 1) / 2
-    causal = True
-
-
-class Attention64(Attention):
-    """Of D = 64."""
-
-    name = "attention_64"
-    inputs, outputs = heads(64, "q", "k", "v"), heads(64, "y")
-    flops = 4 * 64 * M * N
-    dim = 64
+def _few_rows(x: torch.Tensor) -> Iterator[tuple[int, slice]]:
+    """Heads, and rows of each: few at a time, so that their scores of any length fit."""
+    count, length, _ = x.shape
+    step = max(1, SCORES // max(length, 1))
+    for head, first in product(range(count), range(0, length, step)):
+        yield head, slice(first, first + step)
 
 
-class Attention64Causal(AttentionCausal):
-    """Of D = 64, causal."""
+def _attention(dim: int, causal: bool) -> Attention:
+    """Attention of D = ``dim``; of M·N pairs of query and key, M·(N + 1)/2 count if causal."""
+    pairs = M * (N + 1) / 2 if causal else M * N
+    own = {
+        "__module__": __name__,
+        "name": "attention" + ("" if dim == 128 else f"_{dim}") + ("_causal" if causal else ""),
+        **{"inputs": heads(dim, "q", "k", "v"), "outputs": heads(dim, "y")},
+        **{"flops": 4 * dim * pairs, "exponentials": pairs, "dim": dim, "causal": causal},
+    }
+    made: Attention = type("Attention", (Attention,), own)()
+    return made
 
-    name = "attention_64_causal"
-    inputs, outputs = heads(64, "q", "k", "v"), heads(64, "y")
-    flops = 2 * 64 * M * (N + 1)
-    dim = 64
 
-
-ATTENTION = Attention()
-ATTENTIONS = {
-    (one.dim, one.causal): one
-    for one in (ATTENTION, AttentionCausal(), Attention64(), Attention64Causal())
-}
+ATTENTIONS = {each: _attention(*each) for each in product((128, 64), (False, True))}
+ATTENTION = ATTENTIONS[128, False]
 Function = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]  # of q, k and v
 
 
@@ -167,22 +151,6 @@ class OfAttention(Kernel):
         return sympy.Integer(self.dim)
 
 
-class AttentionIo(OfHeads):
-    """y = q + k + v, of the shapes at D = 128: the roof of attention's memory."""
-
-    name = "attention_io"
-    roof = "attention_io"
-
-    @override
-    def reference(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
-        return q.double() + k.double() + v.double()
-
-    @override
-    def magnitude(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
-        """See `Operation`: |q| + |k| + |v|."""
-        return q.double().abs() + k.double().abs() + v.double().abs()
-
-
 class AttentionValues(OfHeads):
     """y = p·v of M/N heads, p N×N and v N×128: the second product of a materialised attention."""
 
@@ -213,14 +181,10 @@ class AttentionValues(OfHeads):
 def _product(
     p: torch.Tensor, v: torch.Tensor, of: Callable[[torch.Tensor], torch.Tensor]
 ) -> torch.Tensor:
-    """The product of what ``of`` makes of both in float64, by few rows of a head at a time."""
+    """The product of what ``of`` makes of both in float64."""
     y = torch.empty(v.shape, dtype=torch.float64, device=v.device)
-    step = max(1, SCORES // max(v.shape[1], 1))
-    for head in range(len(v)):
-        values = of(v[head])
-        for first in range(0, v.shape[1], step):
-            rows = slice(first, first + step)
-            y[head, rows] = of(p[head, rows]) @ values
+    for head, rows in _few_rows(v):
+        y[head, rows] = of(p[head, rows]) @ of(v[head])
     return y
 
 
@@ -242,4 +206,4 @@ class Weighted(Operation):
         return torch.softmax(x.double(), -1) @ v.double().abs()
 
 
-ATTENTION_IO, ATTENTION_VALUES, WEIGHTED = AttentionIo(), AttentionValues(), Weighted()
+ATTENTION_VALUES, WEIGHTED = AttentionValues(), Weighted()

@@ -29,7 +29,7 @@ from ..device import Device, device_of
 from ..kernel import Kernel, Shape, Tensors
 from ..language import gl, gluon_jit, jit, next_power_of_two, tl
 from ..launch import launch, load_hint, store_hint
-from ..softmax_backward.backward_cluster import in_vectors
+from ..softmax_backward.rows import in_vectors
 from ..traffic import M, N, Traffic
 from ..vectors import LONGEST
 from .operation import KL_DIV, KL_DIV_GRAD

@@ -19,13 +19,13 @@ import sympy
 import torch
 from typing_extensions import override
 
-from ..attention.operation import ATTENTION_IO, no_heads
+from ..attention.operation import no_heads
 from ..device import Device
 from ..kernel import Kernel, Shape, power_of_two
 from ..language import LARGEST_BLOCK, MOST_PROGRAMS, jit, tl
 from ..launch import load_hint, store_hint
 from ..traffic import M, N, Traffic
-from .operation import ADD, COPY
+from .operation import ADD, ATTENTION_IO, COPY
 
 VECTOR_BYTES = 16  # the widest load
 THREAD_BYTES = 32  # of a tile, where its elements are not given
@@ -150,6 +150,9 @@ class AttentionIo(Mover):
     operation = ATTENTION_IO
     dtypes = Kernel.dtypes
     moves = Traffic(reads=3 * 128 * M, writes=128 * M)
+
+    block_size: Annotated[int | None, power_of_two(1, LARGEST_BLOCK)] = 2048
+    num_warps: Annotated[int, power_of_two(1, 32)] = 4
 
     @override
     def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:

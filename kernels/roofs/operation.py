@@ -1,6 +1,6 @@
-"""The operations of the roofs: a copy, a sum of two matrices, a matrix product, exponentials.
+"""The operations of the roofs: a copy, sums, a matrix product, exponentials.
 
-Copy and sum move what other operations move, and do nothing else. Matrix product and exponentials
+Copy and sums move what other operations move, and do nothing else. Matrix product and exponentials
 take as much arithmetic as attention at the same point, and move next to nothing.
 """
 
@@ -14,6 +14,7 @@ import sympy
 import torch
 from typing_extensions import override
 
+from ..attention.operation import OfHeads
 from ..kernel import Array, Operation, Shape
 from ..traffic import M, N
 
@@ -50,6 +51,22 @@ class Add(Operation):
     def reference(self, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         """The sum in float64."""
         return a.double() + b.double()
+
+
+class AttentionIo(OfHeads):
+    """y = q + k + v, of the shapes at D = 128: the roof of attention's memory."""
+
+    name = "attention_io"
+    roof = "attention_io"
+
+    @override
+    def reference(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        return q.double() + k.double() + v.double()
+
+    @override
+    def magnitude(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        """See `Operation`: |q| + |k| + |v|."""
+        return q.double().abs() + k.double().abs() + v.double().abs()
 
 
 class Matmul(Operation):
@@ -106,4 +123,5 @@ class Exponentials(Operation):
         return (rows, cols * STRETCH), inputs[0].dtype
 
 
-COPY, ADD, MATMUL, EXPONENTIALS = Copy(), Add(), Matmul(), Exponentials()
+COPY, ADD, ATTENTION_IO = Copy(), Add(), AttentionIo()
+MATMUL, EXPONENTIALS = Matmul(), Exponentials()

@@ -40,13 +40,15 @@ from .online import Online
 from .operation import SOFTMAX
 from .tiles import empty_result
 
-NARROW = 4 << 10  # bytes of a row, up to which a warp takes it whole
-RAGGED_FROM = 512  # elements of a row
-WIDEST_IN_A_PROGRAM = 64 << 10  # bytes of a row in the registers of one program
-WIDE, WIDEST_CLUSTER = 1 << 18, 1 << 20  # elements of a row: 32 bit, and 16 bit
-FEW, MANY = 16, 4096  # rows: so few wide ones of 16 bit are spread; what is assumed of any number
+# The limits of the rule, each with the entry of docs/lab_book.md that has its measurement
+NARROW = 4 << 10  # bytes of a row that a warp takes whole: "1024 elements per program for …"
+RAGGED_FROM = 512  # elements of a row: "Rows that begin anywhere"
+WIDEST_IN_A_PROGRAM = 64 << 10  # bytes of a row, a quarter of an H200's registers an SM
+WIDE, WIDEST_CLUSTER = 1 << 18, 1 << 20  # elements of 32 and 16 bit: "Clusters or the whole card …"
+FEW = 16  # rows, of which wide ones of 16 bit are spread: the same entry
+MANY = 4096  # rows that are assumed of any number
 WIDEST_ROW = 1 << 22  # elements that the whole of an H200 holds
-LAST_RESORT = Online(16384, 32, reverse=True, evict="last_first")
+LAST_RESORT = Online(16384, 32, reverse=True, evict="last_first")  # "L2 serves the second pass …"
 
 
 @dataclass(frozen=True)
@@ -112,29 +114,23 @@ def choice(
         batch_invariant: See `Auto`.
     """
     rows, cols = MANY if batch_invariant else max(shape[0], 1), max(shape[1], 1)
-    size = cols * dtype.itemsize
-    cluster, cooperative = Cluster(), Cooperative()
-    narrow = FusedMultirow()
+    size, narrow = cols * dtype.itemsize, FusedMultirow()
     if batch_invariant:
         narrow = narrow.for_any_rows(cols, dtype)
+
+    def runs(kernel: Kernel) -> bool:
+        return kernel.unsupported(shape, dtype, device) is None
+
+    in_cluster, on_all_sms = runs(Cluster()), runs(Cooperative())
     # A cluster reads rows by whole vectors that are not a whole number of them
     ragged = width > 1 and cols % width > 0 and cols >= RAGGED_FROM
-    if (
-        size <= NARROW
-        and not (ragged and cluster.unsupported(shape, dtype, device) is None)
-        and narrow.unsupported(shape, dtype, device) is None
-    ):
+    if size <= NARROW and not (ragged and in_cluster) and runs(narrow):
         return narrow
     spread = cols > (WIDE if dtype.itemsize == 4 or rows <= FEW else WIDEST_CLUSTER)
-    if not (spread and cooperative.unsupported(shape, dtype, device) is None):
-        plan = None
-        if cluster.unsupported(shape, dtype, device) is None:
-            plan = cluster.plan((rows, cols), dtype, width, device)
+    if in_cluster and not (spread and on_all_sms):
+        plan = Cluster().plan((rows, cols), dtype, width, device)
         if plan is not None:
-            return Cluster(plan.programs, plan.warps) if batch_invariant else cluster
-    row = FusedRow()
-    if size <= WIDEST_IN_A_PROGRAM and row.unsupported(shape, dtype, device) is None:
-        return row
-    if cooperative.unsupported(shape, dtype, device) is None:
-        return cooperative
-    return LAST_RESORT
+            return Cluster(plan.programs, plan.warps) if batch_invariant else Cluster()
+    if size <= WIDEST_IN_A_PROGRAM and runs(FusedRow()):
+        return FusedRow()
+    return Cooperative() if on_all_sms else LAST_RESORT

@@ -185,7 +185,11 @@ def slices_of(
     """
     for most, many, late, at_once in WAYS if whole else RAGGED_WAYS:
         most, many = block or most, warps or many
-        held = _held(most, many, late, whole, device)
+        elements = -(-most // (32 * many)) * (2 if late else 1)
+        needed = -(-(elements + elements // 2 + OTHERS) // 8) * 8  # some are twice on their way
+        held = resident_programs(needed, many, SCRATCH_BYTES, device)
+        held = min(held, held if whole else RAGGED_AN_SM * known(device.sms))
+        held = held if needed <= MOST_REGISTERS else 0
         least = -(-cols // most)
         if least * at_once <= held:
             break  # else none holds it
@@ -199,25 +203,14 @@ def slices_of(
     return Slices(-(-cols // width), width, many, late, held)
 
 
-def _held(block: int, warps: int, deferred: bool, whole: bool, device: Device) -> int:
-    """Programs that the device holds at once with the registers they need."""
-    elements = -(-block // (32 * warps)) * (2 if deferred else 1)
-    needed = -(-(elements + elements // 2 + OTHERS) // 8) * 8  # some are held twice on their way
-    if needed > MOST_REGISTERS:
-        return 0
-    held = resident_programs(needed, warps, SCRATCH_BYTES, device)
-    return held if whole else min(held, RAGGED_AN_SM * known(device.sms))
-
-
 class Workspaces:
     """Device memory through which the programs of one launch exchange words.
 
-    There is one buffer per stream and one per captured launch, all zeros at first. Launches on one
-    stream run one after another and may share a buffer; launches on two streams may not. A captured
-    launch runs at each replay, on any stream, beside other launches. So it gets its own buffer from
-    the graph's memory, and a graph node that zeroes it. The graph's launches cannot share a buffer
-    that somebody keeps: the graph may outlive that keeper, and `torch.compile` rejects memory of
-    its pool that is kept beyond the capture.
+    There is one buffer per stream, all zeros at first: launches on one stream run one after another
+    and may share it. A captured launch runs at each replay, on any stream, beside other launches.
+    So it gets its own buffer from the graph's memory, and a graph node that zeroes it: the graph
+    may outlive whoever keeps a buffer, and `torch.compile` rejects memory of its pool that is kept
+    beyond the capture.
 
     Args:
         words: 64-bit words per buffer.
@@ -234,41 +227,35 @@ class Workspaces:
         Outside of a capture it holds the words of the stream's previous launch.
         """
         if torch.cuda.is_current_stream_capturing():
-            return self._zeros()
+            return self._zeros(None)
         stream = torch.cuda.current_stream(self._device)
-        buffer = self._streams.get(stream.cuda_stream)
-        if buffer is None:
+        if stream.cuda_stream not in self._streams:
             # What this thread allocates may go to the pool of a graph that is being warmed up
             with ThreadPoolExecutor(1) as elsewhere:
-                zeros = elsewhere.submit(self._zeros_on, stream).result()
-            buffer = self._streams.setdefault(stream.cuda_stream, zeros)
-        return buffer
+                zeros = elsewhere.submit(self._zeros, stream).result()
+            self._streams.setdefault(stream.cuda_stream, zeros)
+        return self._streams[stream.cuda_stream]
 
-    def _zeros_on(self, stream: torch.cuda.Stream) -> torch.Tensor:
+    def _zeros(self, stream: torch.cuda.Stream | None) -> torch.Tensor:
         with torch.cuda.stream(stream):
-            return self._zeros()
-
-    def _zeros(self) -> torch.Tensor:
-        return torch.zeros(self._words, dtype=torch.int64, device=self._device)
+            return torch.zeros(self._words, dtype=torch.int64, device=self._device)
 
 
 # How programs that share a row exchange its statistics: one 64-bit word each, through L2.
 #
 # A word is the whole message: the maximum m of a program's slice in its low half, the sum d of the
 # slice's exponentials in its high half, and a tag in d's sign bit, which no sum needs. A 64-bit
-# access is never torn, so that whoever sees the tag has m and d too. Hence relaxed accesses do: no
-# other memory is handed over, and a fence would make a row wait for the stores of the one before.
+# access is never torn, so whoever sees the tag has m and d too. Relaxed accesses do: no other
+# memory is handed over, and a fence would make a row wait for the stores of the one before.
 #
-# The tag of a word is turned over each time it is published anew. Words therefore need no
-# clearing: whatever a launch leaves behind carries the old tag of the next. A program learns its
-# own tags from its own words as it starts, and since all programs of a group publish equally often,
-# theirs are the tags of the whole group.
+# The tag of a word is turned over each time it is published anew, so words need no clearing. A
+# program learns its tags from its own words as it starts; all programs of a group publish equally
+# often, so theirs are the tags of the whole group.
 #
 # A program may publish row i before it awaits row i − 1, so that nobody waits for a word that was
-# only just sent. So each program has four words, for rows in turn. Row i overwrites the word of
-# row i − 4: this is safe, as a program gets there only with the words of row i − 2 of all others in
-# hand, and each of them published that one after it had read all of row i − 4. Three words would
-# not do.
+# only just sent. It has four words, for rows in turn. Row i overwrites the word of row i − 4: by
+# then it has the words of row i − 2 of all others, and each of them published that one after it had
+# read all of row i − 4. Three words would not do.
 
 WORDS = 4  # of each program
 WORDS_OF_EACH = constant(WORDS)
@@ -278,7 +265,7 @@ POLLS = 1 << 26  # trips to L2, so of the order of a minute: no word is as late 
 # A loop in Triton would ask all threads about one condition, but each thread loads a word for
 # itself and may see it sooner or later than its neighbours. So each waits for its own words; one
 # that has come stays until the waiting program publishes again.
-AWAIT = f"""{{
+AWAIT_ASM = constant(f"""{{
     .reg .pred there, again;
     .reg .b32 polls;
     .reg .b64 word, tag;
@@ -294,20 +281,7 @@ POLL:
     trap;
 THERE:
     mov.b64 $0, word;
-}}"""
-AWAIT_ASM = constant(AWAIT)
-
-
-@jit
-def summarise(values: tl.tensor) -> tuple[tl.tensor, tl.tensor, tl.tensor]:
-    """exp(x − m) of a slice, its maximum m, and the sum d ≥ 0.
-
-    Triton's maximum ignores NaN; the sum brings it back.
-    """
-    maximum = tl.max(values)
-    # A slice of -inf alone: -inf - -inf would be NaN, any finite shift gives zeros
-    exponentials = tl.exp(values - tl.where(maximum == float("-inf"), 0.0, maximum))
-    return exponentials, maximum, tl.sum(exponentials)
+}}""")
 
 
 @jit
@@ -322,23 +296,6 @@ def pack(maximum: tl.tensor, total: tl.tensor, tag: tl.tensor) -> tl.tensor:
 def tag_of(word: tl.tensor) -> tl.tensor:
     """The tag of a word."""
     return (word.to(tl.uint64, bitcast=True) >> 63).to(tl.int32)
-
-
-@jit
-def scale(words: tl.tensor, present: tl.tensor, maximum: tl.tensor) -> tl.tensor:
-    """The factor that turns a slice's exponentials into quotients, from the words of its row.
-
-    Words are combined in the order of the slices, so that every program gets the same sum every
-    time. A lane that is not present repeats another lane's word: this leaves the maximum unchanged,
-    and its sum is left out.
-    """
-    bits = words.to(tl.uint64, bitcast=True)
-    maxima = (bits & 0xFFFFFFFF).to(tl.uint32).to(tl.float32, bitcast=True)
-    totals = ((bits >> 32) & 0x7FFFFFFF).to(tl.uint32).to(tl.float32, bitcast=True)
-    totals = tl.where(present, totals, 0.0)
-    highest = tl.max(maxima)
-    # -inf - -inf is NaN where all of a row is -inf, and so is the answer
-    return tl.exp(maximum - highest) / tl.sum(totals * tl.exp(maxima - highest))
 
 
 @jit
@@ -397,7 +354,11 @@ def _cooperative(
     highest = 0.0
     for row in range(group, rows, groups):
         tags ^= 1 << turn
-        exponentials, maximum, total = summarise(values.to(tl.float32))
+        values = values.to(tl.float32)
+        maximum = tl.max(values)  # passes over NaN; the sum brings it back
+        # A slice of -inf alone: -inf - -inf would be NaN, any finite shift gives zeros
+        exponentials = tl.exp(values - tl.where(maximum == float("-inf"), 0.0, maximum))
+        total = tl.sum(exponentials)
         publish(words + turn * slices + member, maximum, total, (tags >> turn) & 1)
         following = row + groups
         left = tl.where(following < rows, width, 0)
@@ -430,12 +391,22 @@ def _factor(
     maximum: tl.tensor,
     SLOTS: tl.constexpr,
 ) -> tl.tensor:
-    """Waits for a row's words and returns the factor of its slice's exponentials."""
+    """Waits for a row's words and returns the factor of its slice's exponentials.
+
+    Words are combined in the order of the slices, so that every program gets the same sum every
+    time. A lane too many repeats the last slice's word, which comes anyway: this leaves the maximum
+    unchanged, and its sum is left out.
+    """
     lanes = tl.arange(0, SLOTS)
-    present = lanes < slices
-    places = tl.minimum(lanes, slices - 1)  # a lane too many awaits a word that comes anyway
+    places = tl.minimum(lanes, slices - 1)
     seen = await_words(words + turn * slices + places, (tags >> turn) & 1)
-    return scale(seen, present, maximum)
+    bits = seen.to(tl.uint64, bitcast=True)
+    maxima = (bits & 0xFFFFFFFF).to(tl.uint32).to(tl.float32, bitcast=True)
+    totals = ((bits >> 32) & 0x7FFFFFFF).to(tl.uint32).to(tl.float32, bitcast=True)
+    totals = tl.where(lanes < slices, totals, 0.0)
+    highest = tl.max(maxima)
+    # -inf - -inf is NaN where all of a row is -inf, and so is the answer
+    return tl.exp(maximum - highest) / tl.sum(totals * tl.exp(maxima - highest))
 
 
 @jit

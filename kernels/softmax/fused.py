@@ -98,14 +98,9 @@ class Fused(Kernel):
         if self.num_stages is not None or room is None:
             return self.num_stages or 2
         stages = 4 if room > ROOMY_SHARED_BYTES else 2
-        while stages > 1 and _shared(block, dtype, stages) > room:
-            stages -= 1
-        return stages
-
-
-def _shared(block: int, dtype: torch.dtype, stages: int) -> int:
-    # all rows of the pipeline but the one that is worked on, which has moved to registers
-    return (stages - 1) * block * dtype.itemsize + SCRATCH_BYTES
+        # all rows of the pipeline but the one that is worked on, which has moved to registers
+        rows = (room - SCRATCH_BYTES) // (block * dtype.itemsize)
+        return max(1, min(stages, rows + 1))
 
 
 @jit

@@ -79,19 +79,36 @@ class Multirow(Kernel):
         return None
 
     def tile(self, shape: Shape, dtype: torch.dtype) -> tuple[int, int]:
-        """Rows and warps of a program."""
-        block, short = next_power_of_two(shape[1]), shape[1] * dtype.itemsize <= SHORT
-        few = shape[0] <= FEW_ROWS
-        uneven = self.apart and dtype.itemsize == 2 and block > shape[1] > UNEVEN_FROM and not few
-        rows = self.rows_per_program or rows_by_shape(shape[0], block, dtype.itemsize, uneven)
-        alike = rows if uneven and rows <= MOST_ALIKE else None
-        return rows, self.num_warps or alike or warps_by_tile(rows, block, few, short)
+        """Rows and warps of a program, powers of two.
+
+        Measured on an H200 (docs/lab_book.md): 1024 elements per program, whatever the width, 2048
+        of 16 bit from 256 columns on. More of them leave too few programs in flight, fewer too many
+        to start. Few rows get a program each. A lane has 16 elements, 8 of rows up to 128 or of
+        few rows, which then take more warps because they leave SMs idle.
+        """
+        block, few = next_power_of_two(shape[1]), shape[0] <= FEW_ROWS
+        halves = dtype.itemsize == 2
+        uneven = self.apart and halves and block > shape[1] > UNEVEN_FROM and not few
+        elements = 2048 if halves and block >= 256 else 1024
+        rows = self.rows_per_program or (1 if few else max(2 if uneven else 1, elements // block))
+        if uneven and rows <= MOST_ALIKE:
+            warps = rows
+        else:
+            a_warp = 256 if few or (rows > 1 and block <= 128) else 512
+            in_pairs = rows > 1 and shape[1] * dtype.itemsize <= SHORT
+            warps = max(1, min(rows * block // a_warp, rows // 2 if in_pairs else 8, 8))
+        return rows, self.num_warps or warps
 
     def cut(self, x: torch.Tensor, elements: int) -> tuple[int, dict[str, Any], int]:
-        """Programs, constants and warps of a launch on rows like ``x``, by vectors of elements."""
+        """Programs, constants and warps of a launch on rows like ``x``, by vectors of elements.
+
+        A row is loaded by all of its warps, or by half a warp: that reduces a short row in four
+        steps instead of five, two rows at a time.
+        """
         rows, cols = x.shape
         tile_rows, warps = self.tile((rows, cols), x.dtype)
-        lanes = lanes_by_tile(tile_rows, warps, cols * x.element_size())
+        in_pairs = cols * x.element_size() <= SHORT and tile_rows >= 2 * warps
+        lanes = WARP // 2 if in_pairs else WARP * max(1, warps // tile_rows)
         width = min(lanes * elements, next_power_of_two(cols))
         constants = {
             "VECTOR": elements,
@@ -128,51 +145,6 @@ class FusedMultirow(Multirow):
             sizes = rows, cols // elements, x.stride(0) // elements, x.stride(1)
             launch(_fused_multirow, (programs,), (x, y, *sizes), constants, num_warps=warps)
         return y
-
-
-def rows_by_shape(rows: int, block: int, itemsize: int, uneven: bool = False) -> int:
-    """Rows per program, a power of two.
-
-    Args:
-        rows: Rows of the matrix.
-        block: Elements of a row, padded to a power of two.
-        itemsize: Bytes of an element.
-        uneven: Whether each row gets its own warp, at least two in all.
-    """
-    # Measured on an H200 (docs/lab_book.md): 1024 elements per program, whatever the width, 2048 of
-    # 16 bit from 256 columns on. More of them leave too few programs in flight, fewer too many to
-    # start. Few rows get one each.
-    elements = 2048 if itemsize == 2 and block >= 256 else 1024
-    return 1 if rows <= FEW_ROWS else max(2 if uneven else 1, elements // block)
-
-
-def warps_by_tile(rows: int, block: int, few: bool = False, short: bool = False) -> int:
-    """Warps per program, a power of two: 16 elements per lane, 8 for rows up to 128 or few rows.
-
-    Args:
-        rows: Rows of the program.
-        block: Elements of a row, padded to a power of two.
-        few: Whether the matrix leaves SMs idle; a row then takes more warps.
-        short: Whether two rows share a warp, if the program has two.
-    """
-    a_warp = 256 if few or (rows > 1 and block <= 128) else 512
-    most = rows // 2 if short and rows > 1 else 8
-    return max(1, min(rows * block // a_warp, most, 8))
-
-
-def lanes_by_tile(rows: int, warps: int, size: int) -> int:
-    """Lanes that load a row: all of its warps, or half a warp.
-
-    Half a warp reduces a short row in four steps instead of five, two rows at a time.
-
-    Args:
-        rows: Rows of the program.
-        warps: Warps of the program.
-        size: Bytes of a row.
-    """
-    if size <= SHORT and rows >= 2 * warps:
-        return WARP // 2
-    return WARP * max(1, warps // rows)
 
 
 @jit

@@ -120,11 +120,7 @@ class Hybrid(RowAProgram):
 
     @override
     def traffic(self) -> Traffic:
-        fast, tiled = FusedRow().traffic(), ThreePass().traffic()
-        return Traffic(
-            reads=self._either(fast.reads, tiled.reads),
-            writes=self._either(fast.writes, tiled.writes),
-        )
+        return Traffic(reads=self._either(M * N, 3 * M * N), writes=M * N)
 
     @override
     def on_chip_elements(self) -> sympy.Expr:

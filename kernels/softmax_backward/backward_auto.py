@@ -22,9 +22,8 @@ from ..kernel import Kernel, Shape
 from ..traffic import M, N, Traffic
 from ..vectors import LONGEST
 from .backward import Backward
-from .backward_cluster import BackwardCluster, in_vectors
-from .backward_multirow import BackwardMultirow
 from .operation import Gradient
+from .rows import BackwardCluster, BackwardMultirow, in_vectors
 
 NARROW = 512  # elements of a row
 WIDEST = 1 << 18  # elements of a row; twice as many of 16 bit would fit

@@ -58,7 +58,10 @@ CARDS = {
 
 
 class Launch(NamedTuple):
-    """A kernel's module by its last name, its programs, its constants and Triton's options."""
+    """A kernel's name, its programs, its constants and Triton's options.
+
+    The name is the function's for softmax and its gradient, else its module's.
+    """
 
     module: str
     grid: tuple[int, ...]
@@ -78,7 +81,9 @@ def launched(monkeypatch: pytest.MonkeyPatch) -> Seen:
     def run(self: Any, *_: Any, grid: tuple[int, ...], warmup: bool = False, **named: Any) -> None:
         fixed = {name: value for name, value in named.items() if name in self.arg_names}
         options = {name: value for name, value in named.items() if name not in fixed}
-        seen.append(Launch(self.fn.__module__.rpartition(".")[2], grid, fixed, options))
+        module, function = self.fn.__module__, self.fn.__name__.strip("_")
+        name = function if module.startswith("kernels.softmax") else module.rpartition(".")[2]
+        seen.append(Launch(name, grid, fixed, options))
 
     def of(kernel: Kernel, shape: Shape, dtype: torch.dtype, card: Device) -> list[Launch]:
         seen.clear()
