@@ -215,31 +215,24 @@ def ends_of(row, stride, cols, VECTOR: gl.constexpr, single: gl.constexpr):  # t
 @gluon_jit
 def largest(values, at_end, VECTOR: gl.constexpr):  # type: ignore[no-untyped-def]
     """The maximum of each slice: of its tile, and of its lanes' elements at the row's ends."""
-    if at_end is None:
-        result = gl.max(values, axis=1)
-    else:
-        single: gl.constexpr = at_end.type.layout
-        lanes = gl.maximum(_by_lane(values, VECTOR, single, gl.max), at_end)
-        of_slice: gl.constexpr = gl.SliceLayout(1, values.type.layout)
-        result = gl.convert_layout(gl.max(lanes, axis=1), of_slice)
-    return result
+    return _of_slice(values, at_end, VECTOR, gl.max)
 
 
 @gluon_jit
 def summed_up(values, at_end, VECTOR: gl.constexpr):  # type: ignore[no-untyped-def]
     """The sum of each slice, likewise."""
-    if at_end is None:
-        result = gl.sum(values, axis=1)
-    else:
-        single: gl.constexpr = at_end.type.layout
-        lanes = _by_lane(values, VECTOR, single, gl.sum) + at_end
-        of_slice: gl.constexpr = gl.SliceLayout(1, values.type.layout)
-        result = gl.convert_layout(gl.sum(lanes, axis=1), of_slice)
-    return result
+    return _of_slice(values, at_end, VECTOR, gl.sum)
 
 
 @gluon_jit
-def _by_lane(values, VECTOR: gl.constexpr, single: gl.constexpr, reduce: gl.constexpr):  # type: ignore[no-untyped-def]
-    """Each lane's elements of a tile reduced to one value, in the layout of one value per lane."""
-    lanes = gl.reshape(values, [values.shape[0], 32, VECTOR])
-    return gl.convert_layout(reduce(lanes, axis=2), single, assert_trivial=True)
+def _of_slice(values, at_end, VECTOR: gl.constexpr, reduce: gl.constexpr):  # type: ignore[no-untyped-def]
+    if at_end is None:
+        result = reduce(values, axis=1)
+    else:
+        single: gl.constexpr = at_end.type.layout
+        lanes = reduce(gl.reshape(values, [values.shape[0], 32, VECTOR]), axis=2)
+        lanes = gl.convert_layout(lanes, single, assert_trivial=True)
+        lanes = gl.maximum(lanes, at_end) if reduce == gl.max else lanes + at_end
+        of_slice: gl.constexpr = gl.SliceLayout(1, values.type.layout)
+        result = gl.convert_layout(reduce(lanes, axis=1), of_slice)
+    return result

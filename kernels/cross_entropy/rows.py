@@ -383,15 +383,14 @@ def _statistics(call: Call) -> None:
     partial = None
     if split > 1:
         partial = workspace((2 + bool(call.further), parts.chunks, rows), dtype, x.device)
-    reading = {
-        "split": split,
-        "skip": call.kind == "loss" and cols >= SKIPPED and y is None,
-        "whole": y is not None or cols // plan.vector <= parts.lanes * parts.pieces,
-    }
-    _launch("rows", call, plan, parts, -(-rows // parts.rows) * split, partial, **reading)
+    skip = call.kind == "loss" and cols >= SKIPPED and y is None
+    whole = y is not None or cols // plan.vector <= parts.lanes * parts.pieces
+    programs = -(-rows // parts.rows) * split
+    flags = {"split": split, "skip": skip, "whole": whole}
+    _launch("rows", call, plan, parts, programs, partial, **flags)
     if split > 1:
         of_a_warp = replace(parts, rows=32, warps=1)
-        _launch("join", call, plan, of_a_warp, -(-rows // 32), partial, **reading)
+        _launch("join", call, plan, of_a_warp, -(-rows // 32), partial)
 
 
 def _each_element(call: Call, mean: bool = False) -> None:
@@ -425,7 +424,7 @@ class How(NamedTuple):
     stores: str
     split: int = 1
     skip: bool = False  # whether rows that do not count are not read
-    whole: bool = True  # whether a tile holds a whole row
+    whole: bool = False  # whether a tile holds a whole row
     mean: bool = False  # whether lse[M] multiplies the gradient
 
 
@@ -981,8 +980,6 @@ def _streaming_rows(
     )
     if HOW.step == "elements":
         _elements(given, HOW)
-    elif HOW.step == "join":
-        _join(given, HOW)
     else:
         _rows(given, HOW)
 
@@ -997,7 +994,7 @@ def _rows(given: Given, HOW: tl.constexpr) -> None:
         target = _targets(given, rows, HOW)
     counted = target.counts
     vectors = tl.where(counted, whole_vectors(given.sizes.cols, rows.ahead, HOW), 0)
-    if HOW.ends and HOW.split == 1:
+    if HOW.ends and HOW.split == 1 and HOW.step == "rows":
         columns, z_at_ends = _load_ends(given, rows, counted, HOW)
     many = vectors[None, :, None]
     if HOW.whole:  # all of the row is on its way before a target is waited for
@@ -1007,10 +1004,14 @@ def _rows(given: Given, HOW: tl.constexpr) -> None:
     if HOW.whole:
         lanes = _nothing(HOW, True)
         statistics = _meet(_absorb(given, rows, lanes, pieces, 0, many, HOW), HOW)
+    elif HOW.step == "join":
+        statistics = _join(given, rows, HOW)
     else:
         statistics = _stream(given, rows, source, vectors, HOW)
     if HOW.split == 1:
         if HOW.ends:
+            if HOW.step == "join":
+                columns, z_at_ends = _load_ends(given, rows, rows.exists, HOW)
             statistics = _fold_ends(given, statistics, z_at_ends, columns, HOW)
         total = _sum_of_weights(given, rows, HOW)
         _store_results(given, rows, statistics, target, total, HOW)
@@ -1074,12 +1075,8 @@ def _partial(given: Given, rows: Rows, chunk: tl.tensor) -> tl.tuple:
 
 
 @jit
-def _join(given: Given, HOW: tl.constexpr) -> None:
-    """Adds the chunks of rows that several programs shared, then continues as `_rows`."""
-    rows = _rows_of(given, tl.program_id(0), HOW)
-    target = Target(rows.exists, rows.number, rows.number, rows.number)
-    if HOW.kind != "lse":
-        target = _targets(given, rows, HOW)
+def _join(given: Given, rows: Rows, HOW: tl.constexpr) -> tl.tuple:
+    """The statistics of rows from the chunks that several programs kept."""
     statistics = _nothing(HOW)
     zeros = statistics.s
     for chunk in tl.range(given.sizes.chunks, num_stages=1):
@@ -1090,11 +1087,7 @@ def _join(given: Given, HOW: tl.constexpr) -> None:
         if HOW.further != "":
             further = tl.load(places + 2 * step, mask=rows.exists, other=0.0)
         statistics = _fold(statistics, Statistics(m, s, further), HOW)
-    if HOW.ends:
-        columns, z = _load_ends(given, rows, rows.exists, HOW)
-        statistics = _fold_ends(given, statistics, z, columns, HOW)
-    total = _sum_of_weights(given, rows, HOW)
-    _store_results(given, rows, statistics, target, total, HOW)
+    return statistics
 
 
 @jit
