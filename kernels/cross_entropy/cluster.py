@@ -21,6 +21,7 @@ cross-entropy, the in-place gradient as in Liger-Kernel's.
 
 from __future__ import annotations
 
+from collections import namedtuple
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -331,58 +332,17 @@ class How(NamedTuple):
     stores: str
 
 
-class Sizes(NamedTuple):
-    """The whole numbers of a launch; lengths in vectors, or in elements of unaligned rows."""
-
-    rows: Any
-    cols: Any
-    row_stride: Any
-    col_stride: Any  # in elements
-    y_row_stride: Any
-    y_col_stride: Any
-    ignored: Any
-
-
-class Numbers(NamedTuple):
-    """The options of the loss: 1 / temperature in units of the cap, 1 / cap, and the others.
-
-    ``share`` is the smoothing of one class, ``rate`` is ``inverse``·log₂e, which a kernel computes.
-    """
-
-    inverse: Any
-    inverse_cap: Any
-    smoothing: Any
-    share: Any
-    z_loss: Any
-    rate: Any = None
-
-
-class Target(NamedTuple):
-    """A row's target: its column (0 where it is out of range), and whether this lane holds it.
-
-    ``valid`` says whether it is in range, ``counts`` whether the row is not ignored.
-    """
-
-    column: Any
-    own: Any
-    logit: Any
-    valid: Any
-    counts: Any
-
-
-class Statistics(NamedTuple):
-    """Of a slice: its maximum, and the shift of its exponentials. Of the row: the rest.
-
-    ``quotient`` is 1 / Σ exp(z − max z), ``logarithm`` the logarithm of that sum, and ``further``
-    the sum of the entropy or of smoothing. Maxima are of z, the shift is of the logits read.
-    """
-
-    maximum: Any
-    shift: Any
-    quotient: Any
-    row_maximum: Any
-    logarithm: Any
-    further: Any
+# The whole numbers of a launch: lengths in vectors, or in elements of unaligned rows
+Sizes = namedtuple("Sizes", "rows cols row_stride col_stride y_row_stride y_col_stride ignored")
+# The options of the loss: 1 / temperature in units of the cap, 1 / cap, and the others. `share` is
+# the smoothing of one class; `rate`, which the kernel computes, is `inverse`·log₂e.
+Numbers = namedtuple("Numbers", "inverse inverse_cap smoothing share z_loss rate", defaults=[None])
+# A row's target: its column (0 where it is out of range), whether this lane holds it, its logit,
+# whether it is in range, and whether the row is not ignored
+Target = namedtuple("Target", "column own logit valid counts")
+# Of a slice: its maximum of z, and the shift of its exponentials, of the logits read. Of the row:
+# 1 / Σ exp(z − max z), max z, the logarithm of that sum, and the sum of entropy or of smoothing
+Statistics = namedtuple("Statistics", "maximum shift quotient row_maximum logarithm further")
 
 
 @gluon_jit
@@ -481,7 +441,8 @@ def _exponentials(  # type: ignore[no-untyped-def]
     Returns:
         Both sums, and what is KEPT of each chunk: exponentials, or capped logits.
     """
-    kept, rate = (), numbers.rate
+    kept = ()  # type: tuple[gl.tensor, ...]
+    rate = numbers.rate
     further = gl.full(total.shape, 0.0, gl.float32, total.type.layout)
     for i in gl.static_range(row.CHUNKS):
         value = _capped(values[i], numbers.inverse_cap, HOW.capped, HOW.packed)

@@ -18,6 +18,7 @@ flash-attention's and QuACK's cross-entropy.
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections import namedtuple
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
@@ -441,11 +442,22 @@ def _launch(
     y, y_at = (None, At(0, 1, 0)) if call.y is None else (plan.bases[1], plan.places[1])
     dloss_stride = 0 if dloss is None or dloss.numel() == 1 else dloss.stride(0)
     how = How(
-        *(step, call.kind, call.further),
-        tl.float64 if x.dtype == torch.float64 else tl.float32,
-        *(plan.vector, plan.ends, parts.rows, parts.lanes, parts.pieces, parts.tiles),
-        *(call.weight is not None, options.softcap != 0),
-        *(options.temperature != 1, options.z_loss != 0, load_hint(x), store_hint(x)),
+        step=step,
+        kind=call.kind,
+        further=call.further,
+        statistics=tl.float64 if x.dtype == torch.float64 else tl.float32,
+        vector=plan.vector,
+        ends=plan.ends,
+        rows=parts.rows,
+        lanes=parts.lanes,
+        pieces=parts.pieces,
+        tiles=parts.tiles,
+        weighted=call.weight is not None,
+        capped=options.softcap != 0,
+        scaled=options.temperature != 1,
+        squared=options.z_loss != 0,
+        loads=load_hint(x),
+        stores=store_hint(x),
         **flags,
     )
     launch(
@@ -477,82 +489,25 @@ def _total(options: Options, weight: torch.Tensor | None) -> torch.Tensor | None
 # program has several. Exponentials take z − _shift(m), so that an infinite m does no harm.
 
 
-class Sizes(NamedTuple):
-    """The whole numbers of a launch; ``cols`` is in vectors, or in elements of unaligned rows."""
-
-    rows: Any
-    cols: Any
-    chunks: Any
-    ignored: Any
-    dloss_stride: Any
-
-
-class Given(NamedTuple):
-    """The arguments of a launch: see `Call`; the options of the loss are in ``HOW.statistics``."""
-
-    x: Any
-    target: Any
-    weight: Any
-    total: Any
-    first: Any
-    second: Any
-    lse: Any
-    partial: Any
-    y: Any
-    dloss: Any
-    x_at: Any
-    y_at: Any
-    sizes: Any
-    inverse: Any
-    softcap: Any
-    smoothing: Any
-    z_loss: Any
-
-
-class Rows(NamedTuple):
-    """Rows of a program: their numbers, whether they exist, their elements, those ``ahead``."""
-
-    number: Any
-    exists: Any
-    length: Any
-    ahead: Any
-
-
-class Target(NamedTuple):
-    """Of rows: whether they count, the target's column, its weight, and its z.
-
-    The column of a target out of range is −1, its weight and z NaN.
-    """
-
-    counts: Any
-    column: Any
-    weight: Any
-    z: Any
-
-
-class Statistics(NamedTuple):
-    """Of a part of a row: the maximum m of z, the sum s of exp(z − m), and a ``further`` sum.
-
-    That is the sum of exp(z − m)·(z − m) for the entropy, or of w·z for label smoothing.
-    """
-
-    m: Any
-    s: Any
-    further: Any
-
-
-class Factors(NamedTuple):
-    """Of rows: whether they count, the target's column, the shift of z, and a, b, c.
-
-    The gradient is a·exp(z − shift) − b·onehot − c·w; log-softmax is z − shift − a.
-    """
-
-    counts: Any
-    column: Any
-    shift: Any
-    a: Any
-    b: Any
-    c: Any
+# The whole numbers of a launch; `cols` is in vectors, or in elements of unaligned rows
+Sizes = namedtuple("Sizes", "rows cols chunks ignored dloss_stride")
+# The arguments of a launch, see `Call`; the last four have the dtype of the statistics
+Given = namedtuple(
+    "Given",
+    "x target weight total first second lse partial y dloss x_at y_at sizes "
+    "inverse softcap smoothing z_loss",
+)
+# Of rows: their numbers (int64), whether they exist, their elements, those before whole vectors
+Rows = namedtuple("Rows", "number exists length ahead")
+# Of rows: whether they count, the target's column, its weight and its z. The column of a target out
+# of range is −1, its weight and z NaN.
+Target = namedtuple("Target", "counts column weight z")
+# Of a part of a row: the maximum m of z, the sum s of exp(z − m), and a further sum: for the
+# entropy of exp(z − m)·(z − m), for label smoothing of w·z
+Statistics = namedtuple("Statistics", "m s further")
+# Of rows: whether they count, the target's column, the shift of z, and a, b, c. The gradient is
+# a·exp(z − shift) − b·onehot − c·w; log-softmax is z − shift − a.
+Factors = namedtuple("Factors", "counts column shift a b c")
 
 
 @jit

@@ -11,8 +11,9 @@ vectors, the few elements before a stretch's first vector and after its last are
 
 from __future__ import annotations
 
+from collections import namedtuple
 from dataclasses import dataclass
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 import sympy
 import torch
@@ -101,12 +102,8 @@ class How(NamedTuple):
     loads: str
 
 
-class Sizes(NamedTuple):
-    """Stretches in all, stretches of a row, and a row's length: see `kernels.vectors.Layout`."""
-
-    stretches: Any
-    parts: Any
-    cols: Any
+# Stretches in all, stretches of a row, and a row's length: see `kernels.vectors.Layout`
+Sizes = namedtuple("Sizes", "stretches parts cols")
 
 
 @jit
