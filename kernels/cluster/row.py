@@ -70,17 +70,9 @@ class Row:
         values = ()  # type: tuple[gl.tensor, ...]
         for i in gl.static_range(FIRST, self.CHUNKS):
             place = source + (self.columns + i * self.CHUNK) * stride
-            if self.EVEN or i + 1 < self.CHUNKS:
-                value = gl.load(place, cache_modifier=CACHE, eviction_policy=LOADS)
-            else:
-                value = gl.load(
-                    place,
-                    mask=self.inside(i),
-                    other=OTHER,
-                    cache_modifier=CACHE,
-                    eviction_policy=LOADS,
-                )
-            values += (value,)
+            mask = self.inside(i) if not self.EVEN and i + 1 == self.CHUNKS else None
+            other = None if mask is None else OTHER
+            values += (gl.load(place, mask, other, cache_modifier=CACHE, eviction_policy=LOADS),)
         return values
 
     @gluon_jit
@@ -88,10 +80,8 @@ class Row:
         """Writes chunk ``i`` of the row at ``target``, rounded to its dtype."""
         place = target + (self.columns + i * self.CHUNK) * stride
         value = value.to(target.dtype.element_ty)
-        if self.EVEN or i + 1 < self.CHUNKS:
-            gl.store(place, value, eviction_policy=STORES)
-        else:
-            gl.store(place, value, mask=self.inside(i), eviction_policy=STORES)
+        mask = self.inside(i) if not self.EVEN and i + 1 == self.CHUNKS else None
+        gl.store(place, value, mask, eviction_policy=STORES)
 
 
 @gluon_jit

@@ -418,10 +418,7 @@ def _lane_of(column, row, ahead, single: gl.constexpr, SLICES: gl.constexpr, HOW
 
 @gluon_jit
 def _highest(values, row, HOW: gl.constexpr):  # type: ignore[no-untyped-def]
-    """The greatest of each lane's logits, tile for tile, and zeros for its sum.
-
-    Where logits are capped, which loses NaN, the zeros are NaN instead where a logit was.
-    """
+    """Each lane's greatest logits, and zeros for its sum: NaN where the cap will lose a NaN."""
     highest = values[0].to(gl.float32)
     for i in gl.static_range(1, row.CHUNKS):
         value = values[i].to(gl.float32)
@@ -436,11 +433,7 @@ def _highest(values, row, HOW: gl.constexpr):  # type: ignore[no-untyped-def]
 def _exponentials(  # type: ignore[no-untyped-def]
     values, total, shift, row, numbers, ENTROPY: gl.constexpr, KEPT: gl.constexpr, HOW: gl.constexpr
 ):
-    """Sums of each lane over its chunks: exp(z − shift), and the further sum.
-
-    Returns:
-        Both sums, and what is KEPT of each chunk: exponentials, or capped logits.
-    """
+    """Each lane's Σ exp(z − shift) and further sum, and what is KEPT: exponentials, or z."""
     kept = ()  # type: tuple[gl.tensor, ...]
     rate = numbers.rate
     further = gl.full(total.shape, 0.0, gl.float32, total.type.layout)
@@ -465,11 +458,7 @@ def _exponentials(  # type: ignore[no-untyped-def]
 def _store_gradient(  # type: ignore[no-untyped-def]
     y, stride, values, kept, row, target, upstream, numbers, of, HOW: gl.constexpr
 ):
-    """Writes the row's gradient as if it had no target, at the first vector ``y``.
-
-    Returns:
-        Its scale and offset for each lane, and the factor of a target's own part.
-    """
+    """Writes the gradient as if there were no target; returns scale, offset, a target's factor."""
     STORES: gl.constexpr = HOW.stores
     rate = numbers.rate
     factor = gl.cast(numbers.inverse, gl.float32)
@@ -487,9 +476,7 @@ def _store_gradient(  # type: ignore[no-untyped-def]
         if not HOW.packed and not HOW.capped:
             value, exponential = 0.0, kept[i]
         elif HOW.capped:
-            value = (
-                kept[i] if not HOW.packed else _capped(values[i], numbers.inverse_cap, True, True)
-            )
+            value = _capped(values[i], numbers.inverse_cap, True, True) if HOW.packed else kept[i]
             exponential = gl.exp2(value * rate - (of.shift * rate)[:, None])
         else:
             value = _capped(values[i], numbers.inverse_cap, False, True)
