@@ -9,10 +9,10 @@ start of a row cuts a vector. Where columns are strided, a vector is one element
 
 from __future__ import annotations
 
+from collections import namedtuple
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
-from typing import Any, NamedTuple
 
 import torch
 
@@ -21,15 +21,9 @@ from .language import jit, tl
 LONGEST = 16  # bytes that one thread loads or stores at once
 
 
-class At(NamedTuple):
-    """Where the rows of a matrix are: row stride, column stride, and elements ahead of the first.
-
-    The row stride is in vectors, or in elements where rows are unaligned.
-    """
-
-    row_stride: Any
-    col_stride: Any
-    lead: Any
+# Where the rows of a matrix are: the row stride in vectors, or in elements of unaligned rows, the
+# column stride in elements, and the elements from an aligned base to the first
+At = namedtuple("At", "row_stride col_stride lead")
 
 
 @dataclass(frozen=True)

@@ -70,17 +70,9 @@ class Row:
         values = ()  # type: tuple[gl.tensor, ...]
         for i in gl.static_range(FIRST, self.CHUNKS):
             place = source + (self.columns + i * self.CHUNK) * stride
-            if self.EVEN or i + 1 < self.CHUNKS:
-                value = gl.load(place, cache_modifier=CACHE, eviction_policy=LOADS)
-            else:
-                value = gl.load(
-                    place,
-                    mask=self.inside(i),
-                    other=OTHER,
-                    cache_modifier=CACHE,
-                    eviction_policy=LOADS,
-                )
-            values += (value,)
+            mask = self.inside(i) if not self.EVEN and i + 1 == self.CHUNKS else None
+            other = None if mask is None else OTHER
+            values += (gl.load(place, mask, other, cache_modifier=CACHE, eviction_policy=LOADS),)
         return values
 
     @gluon_jit
@@ -88,10 +80,8 @@ class Row:
         """Writes chunk ``i`` of the row at ``target``, rounded to its dtype."""
         place = target + (self.columns + i * self.CHUNK) * stride
         value = value.to(target.dtype.element_ty)
-        if self.EVEN or i + 1 < self.CHUNKS:
-            gl.store(place, value, eviction_policy=STORES)
-        else:
-            gl.store(place, value, mask=self.inside(i), eviction_policy=STORES)
+        mask = self.inside(i) if not self.EVEN and i + 1 == self.CHUNKS else None
+        gl.store(place, value, mask, eviction_policy=STORES)
 
 
 @gluon_jit
@@ -229,31 +219,24 @@ def ends_of(row, stride, cols, VECTOR: gl.constexpr, single: gl.constexpr):  # t
 @gluon_jit
 def largest(values, at_end, VECTOR: gl.constexpr):  # type: ignore[no-untyped-def]
     """The maximum of each slice: of its tile, and of its lanes' elements at the row's ends."""
-    if at_end is None:
-        result = gl.max(values, axis=1)
-    else:
-        single: gl.constexpr = at_end.type.layout
-        lanes = gl.maximum(_by_lane(values, VECTOR, single, gl.max), at_end)
-        of_slice: gl.constexpr = gl.SliceLayout(1, values.type.layout)
-        result = gl.convert_layout(gl.max(lanes, axis=1), of_slice)
-    return result
+    return _of_slice(values, at_end, VECTOR, gl.max)
 
 
 @gluon_jit
 def summed_up(values, at_end, VECTOR: gl.constexpr):  # type: ignore[no-untyped-def]
     """The sum of each slice, likewise."""
-    if at_end is None:
-        result = gl.sum(values, axis=1)
-    else:
-        single: gl.constexpr = at_end.type.layout
-        lanes = _by_lane(values, VECTOR, single, gl.sum) + at_end
-        of_slice: gl.constexpr = gl.SliceLayout(1, values.type.layout)
-        result = gl.convert_layout(gl.sum(lanes, axis=1), of_slice)
-    return result
+    return _of_slice(values, at_end, VECTOR, gl.sum)
 
 
 @gluon_jit
-def _by_lane(values, VECTOR: gl.constexpr, single: gl.constexpr, reduce: gl.constexpr):  # type: ignore[no-untyped-def]
-    """Each lane's elements of a tile reduced to one value, in the layout of one value per lane."""
-    lanes = gl.reshape(values, [values.shape[0], 32, VECTOR])
-    return gl.convert_layout(reduce(lanes, axis=2), single, assert_trivial=True)
+def _of_slice(values, at_end, VECTOR: gl.constexpr, reduce: gl.constexpr):  # type: ignore[no-untyped-def]
+    if at_end is None:
+        result = reduce(values, axis=1)
+    else:
+        single: gl.constexpr = at_end.type.layout
+        lanes = reduce(gl.reshape(values, [values.shape[0], 32, VECTOR]), axis=2)
+        lanes = gl.convert_layout(lanes, single, assert_trivial=True)
+        lanes = gl.maximum(lanes, at_end) if reduce == gl.max else lanes + at_end
+        of_slice: gl.constexpr = gl.SliceLayout(1, values.type.layout)
+        result = gl.convert_layout(reduce(lanes, axis=1), of_slice)
+    return result

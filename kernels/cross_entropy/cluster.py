@@ -21,6 +21,7 @@ cross-entropy, the in-place gradient as in Liger-Kernel's.
 
 from __future__ import annotations
 
+from collections import namedtuple
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -94,14 +95,6 @@ class RowCluster(OnCluster, RowVariant):
         """The cut of a row read by vectors of ``width``; None if it does not fit."""
         return plan_of(shape[1], dtype.itemsize, width, device, self.programs, self.num_warps)
 
-    def unpacked(self, shape: Shape, width: int, device: Device) -> Cut | None:
-        """Like `plan`, but the cut has room for float32 whatever the dtype.
-
-        Capped logits stay in float32 between the first pass and the gradient's pass. Computing them
-        twice from packed logits takes two fifths longer at 4096×32000 bfloat16 on an H200.
-        """
-        return self.plan(shape, torch.float32, width, device)
-
     @override
     def write(self, x: torch.Tensor, target: torch.Tensor | None = None, **results: Any) -> None:
         self.run(x, target=target, **results)
@@ -144,7 +137,9 @@ class RowCluster(OnCluster, RowVariant):
         else:
             plan = self.plan((rows, cols), x.dtype, width, device_of(x))
             if capped and dlogits is not None:
-                plan = self.unpacked((rows, cols), width, device_of(x)) or plan
+                # Capped logits stay in float32 for the gradient's pass: computing them twice from
+                # packed ones takes two fifths longer at 4096×32000 bfloat16 on an H200
+                plan = self.plan((rows, cols), torch.float32, width, device_of(x)) or plan
         if plan is None:
             raise ValueError(f"cluster: {cols} elements read by {width} do not fit on chip")
         strides = (0, 1) if written is None else (written.stride(0) // unit, written.stride(1))
@@ -331,58 +326,17 @@ class How(NamedTuple):
     stores: str
 
 
-class Sizes(NamedTuple):
-    """The whole numbers of a launch; lengths in vectors, or in elements of unaligned rows."""
-
-    rows: Any
-    cols: Any
-    row_stride: Any
-    col_stride: Any  # in elements
-    y_row_stride: Any
-    y_col_stride: Any
-    ignored: Any
-
-
-class Numbers(NamedTuple):
-    """The options of the loss: 1 / temperature in units of the cap, 1 / cap, and the others.
-
-    ``share`` is the smoothing of one class, ``rate`` is ``inverse``·log₂e, which a kernel computes.
-    """
-
-    inverse: Any
-    inverse_cap: Any
-    smoothing: Any
-    share: Any
-    z_loss: Any
-    rate: Any = None
-
-
-class Target(NamedTuple):
-    """A row's target: its column (0 where it is out of range), and whether this lane holds it.
-
-    ``valid`` says whether it is in range, ``counts`` whether the row is not ignored.
-    """
-
-    column: Any
-    own: Any
-    logit: Any
-    valid: Any
-    counts: Any
-
-
-class Statistics(NamedTuple):
-    """Of a slice: its maximum, and the shift of its exponentials. Of the row: the rest.
-
-    ``quotient`` is 1 / Σ exp(z − max z), ``logarithm`` the logarithm of that sum, and ``further``
-    the sum of the entropy or of smoothing. Maxima are of z, the shift is of the logits read.
-    """
-
-    maximum: Any
-    shift: Any
-    quotient: Any
-    row_maximum: Any
-    logarithm: Any
-    further: Any
+# The whole numbers of a launch: lengths in vectors, or in elements of unaligned rows
+Sizes = namedtuple("Sizes", "rows cols row_stride col_stride y_row_stride y_col_stride ignored")
+# The options of the loss: 1 / temperature in units of the cap, 1 / cap, and the others. `share` is
+# the smoothing of one class; `rate`, which the kernel computes, is `inverse`·log₂e.
+Numbers = namedtuple("Numbers", "inverse inverse_cap smoothing share z_loss rate", defaults=[None])
+# A row's target: its column (0 where it is out of range), whether this lane holds it, its logit,
+# whether it is in range, and whether the row is not ignored
+Target = namedtuple("Target", "column own logit valid counts")
+# Of a slice: its maximum of z, and the shift of its exponentials, of the logits read. Of the row:
+# 1 / Σ exp(z − max z), max z, the logarithm of that sum, and the sum of entropy or of smoothing
+Statistics = namedtuple("Statistics", "maximum shift quotient row_maximum logarithm further")
 
 
 @gluon_jit
@@ -458,10 +412,7 @@ def _lane_of(column, row, ahead, single: gl.constexpr, SLICES: gl.constexpr, HOW
 
 @gluon_jit
 def _highest(values, row, HOW: gl.constexpr):  # type: ignore[no-untyped-def]
-    """The greatest of each lane's logits, tile for tile, and zeros for its sum.
-
-    Where logits are capped, which loses NaN, the zeros are NaN instead where a logit was.
-    """
+    """Each lane's greatest logits, and zeros for its sum: NaN where the cap will lose a NaN."""
     highest = values[0].to(gl.float32)
     for i in gl.static_range(1, row.CHUNKS):
         value = values[i].to(gl.float32)
@@ -476,12 +427,9 @@ def _highest(values, row, HOW: gl.constexpr):  # type: ignore[no-untyped-def]
 def _exponentials(  # type: ignore[no-untyped-def]
     values, total, shift, row, numbers, ENTROPY: gl.constexpr, KEPT: gl.constexpr, HOW: gl.constexpr
 ):
-    """Sums of each lane over its chunks: exp(z − shift), and the further sum.
-
-    Returns:
-        Both sums, and what is KEPT of each chunk: exponentials, or capped logits.
-    """
-    kept, rate = (), numbers.rate
+    """Each lane's Σ exp(z − shift) and further sum, and what is KEPT: exponentials, or z."""
+    kept = ()  # type: tuple[gl.tensor, ...]
+    rate = numbers.rate
     further = gl.full(total.shape, 0.0, gl.float32, total.type.layout)
     for i in gl.static_range(row.CHUNKS):
         value = _capped(values[i], numbers.inverse_cap, HOW.capped, HOW.packed)
@@ -504,11 +452,7 @@ def _exponentials(  # type: ignore[no-untyped-def]
 def _store_gradient(  # type: ignore[no-untyped-def]
     y, stride, values, kept, row, target, upstream, numbers, of, HOW: gl.constexpr
 ):
-    """Writes the row's gradient as if it had no target, at the first vector ``y``.
-
-    Returns:
-        Its scale and offset for each lane, and the factor of a target's own part.
-    """
+    """Writes the gradient as if there were no target; returns scale, offset, a target's factor."""
     STORES: gl.constexpr = HOW.stores
     rate = numbers.rate
     factor = gl.cast(numbers.inverse, gl.float32)
@@ -526,9 +470,7 @@ def _store_gradient(  # type: ignore[no-untyped-def]
         if not HOW.packed and not HOW.capped:
             value, exponential = 0.0, kept[i]
         elif HOW.capped:
-            value = (
-                kept[i] if not HOW.packed else _capped(values[i], numbers.inverse_cap, True, True)
-            )
+            value = _capped(values[i], numbers.inverse_cap, True, True) if HOW.packed else kept[i]
             exponential = gl.exp2(value * rate - (of.shift * rate)[:, None])
         else:
             value = _capped(values[i], numbers.inverse_cap, False, True)

@@ -18,6 +18,7 @@ flash-attention's and QuACK's cross-entropy.
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections import namedtuple
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
@@ -383,15 +384,14 @@ def _statistics(call: Call) -> None:
     partial = None
     if split > 1:
         partial = workspace((2 + bool(call.further), parts.chunks, rows), dtype, x.device)
-    reading = {
-        "split": split,
-        "skip": call.kind == "loss" and cols >= SKIPPED and y is None,
-        "whole": y is not None or cols // plan.vector <= parts.lanes * parts.pieces,
-    }
-    _launch("rows", call, plan, parts, -(-rows // parts.rows) * split, partial, **reading)
+    skip = call.kind == "loss" and cols >= SKIPPED and y is None
+    whole = y is not None or cols // plan.vector <= parts.lanes * parts.pieces
+    programs = -(-rows // parts.rows) * split
+    flags = {"split": split, "skip": skip, "whole": whole}
+    _launch("rows", call, plan, parts, programs, partial, **flags)
     if split > 1:
         of_a_warp = replace(parts, rows=32, warps=1)
-        _launch("join", call, plan, of_a_warp, -(-rows // 32), partial, **reading)
+        _launch("join", call, plan, of_a_warp, -(-rows // 32), partial)
 
 
 def _each_element(call: Call, mean: bool = False) -> None:
@@ -425,7 +425,7 @@ class How(NamedTuple):
     stores: str
     split: int = 1
     skip: bool = False  # whether rows that do not count are not read
-    whole: bool = True  # whether a tile holds a whole row
+    whole: bool = False  # whether a tile holds a whole row
     mean: bool = False  # whether lse[M] multiplies the gradient
 
 
@@ -442,11 +442,22 @@ def _launch(
     y, y_at = (None, At(0, 1, 0)) if call.y is None else (plan.bases[1], plan.places[1])
     dloss_stride = 0 if dloss is None or dloss.numel() == 1 else dloss.stride(0)
     how = How(
-        *(step, call.kind, call.further),
-        tl.float64 if x.dtype == torch.float64 else tl.float32,
-        *(plan.vector, plan.ends, parts.rows, parts.lanes, parts.pieces, parts.tiles),
-        *(call.weight is not None, options.softcap != 0),
-        *(options.temperature != 1, options.z_loss != 0, load_hint(x), store_hint(x)),
+        step=step,
+        kind=call.kind,
+        further=call.further,
+        statistics=tl.float64 if x.dtype == torch.float64 else tl.float32,
+        vector=plan.vector,
+        ends=plan.ends,
+        rows=parts.rows,
+        lanes=parts.lanes,
+        pieces=parts.pieces,
+        tiles=parts.tiles,
+        weighted=call.weight is not None,
+        capped=options.softcap != 0,
+        scaled=options.temperature != 1,
+        squared=options.z_loss != 0,
+        loads=load_hint(x),
+        stores=store_hint(x),
         **flags,
     )
     launch(
@@ -478,82 +489,25 @@ def _total(options: Options, weight: torch.Tensor | None) -> torch.Tensor | None
 # program has several. Exponentials take z − _shift(m), so that an infinite m does no harm.
 
 
-class Sizes(NamedTuple):
-    """The whole numbers of a launch; ``cols`` is in vectors, or in elements of unaligned rows."""
-
-    rows: Any
-    cols: Any
-    chunks: Any
-    ignored: Any
-    dloss_stride: Any
-
-
-class Given(NamedTuple):
-    """The arguments of a launch: see `Call`; the options of the loss are in ``HOW.statistics``."""
-
-    x: Any
-    target: Any
-    weight: Any
-    total: Any
-    first: Any
-    second: Any
-    lse: Any
-    partial: Any
-    y: Any
-    dloss: Any
-    x_at: Any
-    y_at: Any
-    sizes: Any
-    inverse: Any
-    softcap: Any
-    smoothing: Any
-    z_loss: Any
-
-
-class Rows(NamedTuple):
-    """Rows of a program: their numbers, whether they exist, their elements, those ``ahead``."""
-
-    number: Any
-    exists: Any
-    length: Any
-    ahead: Any
-
-
-class Target(NamedTuple):
-    """Of rows: whether they count, the target's column, its weight, and its z.
-
-    The column of a target out of range is −1, its weight and z NaN.
-    """
-
-    counts: Any
-    column: Any
-    weight: Any
-    z: Any
-
-
-class Statistics(NamedTuple):
-    """Of a part of a row: the maximum m of z, the sum s of exp(z − m), and a ``further`` sum.
-
-    That is the sum of exp(z − m)·(z − m) for the entropy, or of w·z for label smoothing.
-    """
-
-    m: Any
-    s: Any
-    further: Any
-
-
-class Factors(NamedTuple):
-    """Of rows: whether they count, the target's column, the shift of z, and a, b, c.
-
-    The gradient is a·exp(z − shift) − b·onehot − c·w; log-softmax is z − shift − a.
-    """
-
-    counts: Any
-    column: Any
-    shift: Any
-    a: Any
-    b: Any
-    c: Any
+# The whole numbers of a launch; `cols` is in vectors, or in elements of unaligned rows
+Sizes = namedtuple("Sizes", "rows cols chunks ignored dloss_stride")
+# The arguments of a launch, see `Call`; the last four have the dtype of the statistics
+Given = namedtuple(
+    "Given",
+    "x target weight total first second lse partial y dloss x_at y_at sizes "
+    "inverse softcap smoothing z_loss",
+)
+# Of rows: their numbers (int64), whether they exist, their elements, those before whole vectors
+Rows = namedtuple("Rows", "number exists length ahead")
+# Of rows: whether they count, the target's column, its weight and its z. The column of a target out
+# of range is −1, its weight and z NaN.
+Target = namedtuple("Target", "counts column weight z")
+# Of a part of a row: the maximum m of z, the sum s of exp(z − m), and a further sum: for the
+# entropy of exp(z − m)·(z − m), for label smoothing of w·z
+Statistics = namedtuple("Statistics", "m s further")
+# Of rows: whether they count, the target's column, the shift of z, and a, b, c. The gradient is
+# a·exp(z − shift) − b·onehot − c·w; log-softmax is z − shift − a.
+Factors = namedtuple("Factors", "counts column shift a b c")
 
 
 @jit
@@ -981,8 +935,6 @@ def _streaming_rows(
     )
     if HOW.step == "elements":
         _elements(given, HOW)
-    elif HOW.step == "join":
-        _join(given, HOW)
     else:
         _rows(given, HOW)
 
@@ -997,7 +949,7 @@ def _rows(given: Given, HOW: tl.constexpr) -> None:
         target = _targets(given, rows, HOW)
     counted = target.counts
     vectors = tl.where(counted, whole_vectors(given.sizes.cols, rows.ahead, HOW), 0)
-    if HOW.ends and HOW.split == 1:
+    if HOW.ends and HOW.split == 1 and HOW.step == "rows":
         columns, z_at_ends = _load_ends(given, rows, counted, HOW)
     many = vectors[None, :, None]
     if HOW.whole:  # all of the row is on its way before a target is waited for
@@ -1007,10 +959,14 @@ def _rows(given: Given, HOW: tl.constexpr) -> None:
     if HOW.whole:
         lanes = _nothing(HOW, True)
         statistics = _meet(_absorb(given, rows, lanes, pieces, 0, many, HOW), HOW)
+    elif HOW.step == "join":
+        statistics = _join(given, rows, HOW)
     else:
         statistics = _stream(given, rows, source, vectors, HOW)
     if HOW.split == 1:
         if HOW.ends:
+            if HOW.step == "join":
+                columns, z_at_ends = _load_ends(given, rows, rows.exists, HOW)
             statistics = _fold_ends(given, statistics, z_at_ends, columns, HOW)
         total = _sum_of_weights(given, rows, HOW)
         _store_results(given, rows, statistics, target, total, HOW)
@@ -1074,12 +1030,8 @@ def _partial(given: Given, rows: Rows, chunk: tl.tensor) -> tl.tuple:
 
 
 @jit
-def _join(given: Given, HOW: tl.constexpr) -> None:
-    """Adds the chunks of rows that several programs shared, then continues as `_rows`."""
-    rows = _rows_of(given, tl.program_id(0), HOW)
-    target = Target(rows.exists, rows.number, rows.number, rows.number)
-    if HOW.kind != "lse":
-        target = _targets(given, rows, HOW)
+def _join(given: Given, rows: Rows, HOW: tl.constexpr) -> tl.tuple:
+    """The statistics of rows from the chunks that several programs kept."""
     statistics = _nothing(HOW)
     zeros = statistics.s
     for chunk in tl.range(given.sizes.chunks, num_stages=1):
@@ -1090,11 +1042,7 @@ def _join(given: Given, HOW: tl.constexpr) -> None:
         if HOW.further != "":
             further = tl.load(places + 2 * step, mask=rows.exists, other=0.0)
         statistics = _fold(statistics, Statistics(m, s, further), HOW)
-    if HOW.ends:
-        columns, z = _load_ends(given, rows, rows.exists, HOW)
-        statistics = _fold_ends(given, statistics, z, columns, HOW)
-    total = _sum_of_weights(given, rows, HOW)
-    _store_results(given, rows, statistics, target, total, HOW)
+    return statistics
 
 
 @jit

@@ -11,8 +11,9 @@ vectors, the few elements before a stretch's first vector and after its last are
 
 from __future__ import annotations
 
+from collections import namedtuple
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import sympy
 import torch
@@ -23,9 +24,9 @@ from ..kernel import Kernel, Shape, power_of_two
 from ..language import MOST_PROGRAMS, jit, next_power_of_two, tl
 from ..launch import load_hint
 from ..traffic import M, N, Traffic
+from ..vectors import LONGEST, At, layout
 from .operation import READ, STRETCH
 
-VECTOR_BYTES = 16  # the widest load
 WARP = 32  # lanes
 MOST_THREAD_BYTES = 512  # in flight: half of a thread's registers
 FEW_PROGRAMS = 1024  # about eight for each SM of a large card
@@ -46,7 +47,7 @@ class ReadTriton(Kernel):
     dtypes = (*Kernel.dtypes, torch.float64)
     moves = Traffic(reads=M * N, writes=M * sympy.ceiling(N / sympy.Integer(STRETCH)))
 
-    thread_bytes: Annotated[int, power_of_two(VECTOR_BYTES, MOST_THREAD_BYTES)] = 64
+    thread_bytes: Annotated[int, power_of_two(LONGEST, MOST_THREAD_BYTES)] = 64
     num_warps: Annotated[int, power_of_two(1, 32)] = 4
     keep: bool | None = False
 
@@ -67,26 +68,12 @@ class ReadTriton(Kernel):
         y = x.new_empty((rows, parts))
         if y.numel() > 0:
             x = x if x.stride(1) == 1 or cols == 1 else x.contiguous()
-            vector = VECTOR_BYTES // x.element_size()
-            shift = x.data_ptr() % VECTOR_BYTES // x.element_size()
-            whole = cols % vector == x.stride(0) % vector == shift == 0
+            plan = layout(x)
             block, units, warps = self._tile(x.shape, x.element_size())
-            _read[(-(-y.numel() // units),)](
-                x,
-                y,
-                y.numel(),
-                parts,
-                cols // vector if whole else cols,
-                x.stride(0) // vector if whole else x.stride(0),
-                shift,
-                STRETCH=STRETCH,
-                UNITS=units,
-                BLOCK=block,
-                VECTOR=vector,
-                WHOLE=whole,
-                LOADS=load_hint(x, self.keep),
-                num_warps=warps,
-            )
+            how = How(plan.vector, plan.ends, STRETCH, units, block, load_hint(x, self.keep))
+            sizes = Sizes(y.numel(), parts, plan.cols)
+            grid = (-(-y.numel() // units),)
+            _read[grid](x, y, sizes, plan.places[0], HOW=how, num_warps=warps)
         return y
 
     @override
@@ -96,7 +83,7 @@ class ReadTriton(Kernel):
 
     def _tile(self, shape: Shape, itemsize: int) -> tuple[int, int, int]:
         """Elements of a stretch, padded; stretches of a program; its warps: powers of two."""
-        vector = VECTOR_BYTES // itemsize
+        vector = LONGEST // itemsize
         block = max(min(next_power_of_two(shape[1]), STRETCH), vector)
         warps = max(self.num_warps, block * itemsize // (WARP * MOST_THREAD_BYTES))
         units = max(WARP * warps * self.thread_bytes // (block * itemsize), 1)
@@ -104,76 +91,67 @@ class ReadTriton(Kernel):
         return block, max(min(units, next_power_of_two(stretches // FEW_PROGRAMS)), 1), warps
 
 
-@jit
-def _bounds(
-    stretch: tl.tensor,
-    stretches: tl.tensor,
-    parts: tl.tensor,
-    cols: tl.tensor,
-    row_stride: tl.tensor,
-    shift: tl.tensor,
-    STRETCH: tl.constexpr,
-    VECTOR: tl.constexpr,
-) -> tl.tuple:
-    """Where stretches begin, their whole vectors begin, these end, and stretches end.
+class How(NamedTuple):
+    """The constants of a launch; see `kernels.vectors.Layout` and `ReadTriton._tile`."""
 
-    Elements are counted from ``shift`` before the matrix, an address that 16 divides.
-    """
-    part = stretch % parts
-    start = (stretch // parts).to(tl.int64) * row_stride + part * STRETCH + shift
-    length = tl.where(stretch < stretches, tl.minimum(cols - part * STRETCH, STRETCH), 0)
+    vector: int
+    ends: bool
+    stretch: int
+    units: int
+    block: int
+    loads: str
+
+
+# Stretches in all, stretches of a row, and a row's length: see `kernels.vectors.Layout`
+Sizes = namedtuple("Sizes", "stretches parts cols")
+
+
+@jit
+def _bounds(stretch: tl.tensor, sizes: Sizes, at: At, HOW: tl.constexpr) -> tl.tuple:
+    """Where stretches of unaligned rows begin, their whole vectors begin, these end, all ends."""
+    VECTOR: tl.constexpr = HOW.vector
+    part = stretch % sizes.parts
+    start = (stretch // sizes.parts).to(tl.int64) * at.row_stride + part * HOW.stretch + at.lead
+    left = tl.minimum(sizes.cols - part * HOW.stretch, HOW.stretch)
+    length = tl.where(stretch < sizes.stretches, left, 0)
     first = (start + VECTOR - 1) // VECTOR * VECTOR
     last = (start + length) // VECTOR * VECTOR
     return start, first, tl.maximum(first, last), start + length
 
 
 @jit
-def _read(
-    x: tl.tensor,
-    y: tl.tensor,
-    stretches: tl.tensor,
-    parts: tl.tensor,
-    cols: tl.tensor,
-    row_stride: tl.tensor,
-    shift: tl.tensor,
-    STRETCH: tl.constexpr,
-    UNITS: tl.constexpr,
-    BLOCK: tl.constexpr,
-    VECTOR: tl.constexpr,
-    WHOLE: tl.constexpr,
-    LOADS: tl.constexpr,
-) -> None:
+def _read(x: tl.tensor, y: tl.tensor, sizes: Sizes, at: At, HOW: tl.constexpr) -> None:
     # Triton's maximum passes over NaN, as the hardware's does.
-    # `cols` and `row_stride` are in vectors where rows are WHOLE ones: of an argument Triton knows
-    # no more than whether 16 divides it, and lengths times VECTOR show that no vector is cut
+    VECTOR: tl.constexpr = HOW.vector
+    LOADS: tl.constexpr = HOW.loads
+    UNITS: tl.constexpr = HOW.units
+    BLOCK: tl.constexpr = HOW.block
     stretch = tl.program_id(0) * UNITS + tl.arange(0, UNITS)
-    inside = stretch < stretches
+    inside = stretch < sizes.stretches
     lane = tl.arange(0, BLOCK)[None, :]
-    if WHOLE:
-        vectors: tl.constexpr = STRETCH // VECTOR
-        part = stretch % parts
-        start = ((stretch // parts).to(tl.int64) * row_stride + part * vectors) * VECTOR
-        count = tl.where(inside, tl.minimum(cols - part * vectors, vectors), 0) * VECTOR
-        values = tl.load(x + start[:, None] + lane, mask=lane < count[:, None],
-                         other=float("-inf"), eviction_policy=LOADS)  # fmt: skip
-        largest = tl.max(values, 1)
+    if HOW.ends:
+        x = tl.multiple_of(x - at.lead, 16)
+        _, begin, last, _ = _bounds(stretch, sizes, at, HOW)
+        count = ((last - begin) // VECTOR).to(tl.int32) * VECTOR
     else:
-        x = tl.multiple_of(x - shift, 16)
-        _, first, last, _ = _bounds(
-            stretch, stretches, parts, cols, row_stride, shift, STRETCH, VECTOR
-        )
-        count = ((last - first) // VECTOR).to(tl.int32) * VECTOR
-        values = tl.load(x + first[:, None] + lane, mask=lane < count[:, None],
-                         other=float("-inf"), eviction_policy=LOADS)  # fmt: skip
+        VECTORS: tl.constexpr = HOW.stretch // VECTOR
+        part = stretch % sizes.parts
+        row = (stretch // sizes.parts).to(tl.int64)
+        begin = (row * at.row_stride + part * VECTORS) * VECTOR
+        count = tl.where(inside, tl.minimum(sizes.cols - part * VECTORS, VECTORS), 0) * VECTOR
+    mask = lane < count[:, None]  # before the places: it takes fewer registers
+    places = x + begin[:, None] + lane
+    values = tl.load(places, mask=mask, other=float("-inf"), eviction_policy=LOADS)
+    if HOW.ends:
         # The elements left on both sides, along the other dimension and in turn: else a lane would
         # get as many neighbours as it has of the vectors
-        start, first, last, end = _bounds(
-            stretch[None, :], stretches, parts, cols, row_stride, shift, STRETCH, VECTOR
-        )
+        start, first, last, end = _bounds(stretch[None, :], sizes, at, HOW)
         side = tl.arange(0, 2 * VECTOR)[:, None]
         before = side % 2 == 0
         place = tl.where(before, start, last) + side // 2
         until = tl.where(before, tl.minimum(first, end), end)
         ends = tl.max(tl.load(x + place, mask=place < until, other=float("-inf")), 0)
         largest = tl.maximum(tl.max(values, 1), ends)
+    else:
+        largest = tl.max(values, 1)
     tl.store(y + stretch, largest.to(y.dtype.element_ty), mask=inside)
