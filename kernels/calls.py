@@ -90,12 +90,9 @@ def number(name: str, value: Any, least: float = LEAST, zero: bool = False) -> f
 def gradient_of(
     function: Callable[[torch.Tensor], Tensors], x: torch.Tensor, grads: Sequence[torch.Tensor]
 ) -> torch.Tensor:
-    """The gradient of ``x`` by PyTorch's operations, which can be differentiated again.
+    """The gradient of ``x`` from those of a function's answers, which can be differentiated again.
 
-    Args:
-        function: Computes the same answers by PyTorch's operations.
-        x: The input of ``function``.
-        grads: The gradient of each answer.
+    The function computes the answers by PyTorch's operations.
     """
     if _transforms_active():
         (dx,) = torch.func.vjp(function, x)[1](tuple(grads))
@@ -121,8 +118,8 @@ class Plan:
         work: What launches the kernels; None where an operator does.
         direct: Whether the tensors are rows already, or `RowOp.arranged` makes them.
         shape: The shape of the caller's answers, where it is not what ``call`` returns.
-        like: The test that `alike` made from the tensors of an earlier gradient.
-        gradient: What computed that gradient.
+        gradient: The test that `alike` made from the tensors of an earlier gradient, and what
+            computed that. One attribute, as threads may share a plan.
     """
 
     op: RowOp
@@ -133,8 +130,7 @@ class Plan:
     work: Any = None
     direct: bool = True
     shape: Sequence[int] | None = None
-    like: Callable[..., bool | None] = unlike
-    gradient: Callable[..., Any] = unlike
+    gradient: tuple[Callable[..., bool | None], Callable[..., Any]] = unlike, unlike
 
 
 @dataclass(frozen=True, eq=False)
@@ -244,12 +240,9 @@ class RowOp:
         there = [each for each in tensors if each is not None]
         if any(map(watched, there)):
             return None
-        # of another tensor than the first, or of a gradient, only PyTorch computes one
-        if (
-            _need_gradients(there[1:])
-            if self.gradient
-            else torch.is_grad_enabled() and _need_gradients(there)
-        ):
+        # PyTorch differentiates in another tensor than the first, and a gradient again
+        asked = torch.is_grad_enabled() or self.gradient is not None
+        if asked and _need_gradients(there[1:] if self.gradient else there):
             return None
         # of tensors that are all given, as in `run`
         kind = len(there) if len(there) == len(tensors) else tuple(t is None for t in tensors)
@@ -310,10 +303,8 @@ class RowOp:
         if self.shape is None:
             return self.operator(*given, *final)
         made = self.operator(*self._padded(self.rows(tensors, final)), *final)
-        shown = min(len(tensors), self.differentiable)
-        shape = self.shape(*given, *final)
-        made = made[0] if shown == 1 else made[:shown]
-        return made if shape is None else _shaped(made, shape)
+        shown, shape = min(len(tensors), self.differentiable), self.shape(*given, *final)
+        return _shaped(made[0] if shown == 1 else made[:shown], shape)
 
     def _padded(self, tensors: Sequence[Any]) -> tuple[Any, ...]:
         return (*tensors, *(None,) * (self.inputs - len(tensors)))
@@ -377,12 +368,16 @@ class _Differentiable(Function):
     @staticmethod
     def backward(ctx: Any, *grads: torch.Tensor | None) -> tuple[torch.Tensor | None, ...]:
         plan, saved = ctx.plan, ctx.saved_tensors
-        if not (
-            is_dynamo_compiling() or torch.is_grad_enabled() or forward_ad._current_level >= 0
-        ) and plan.like(saved[0], *grads):
-            dx = plan.gradient(*saved, *grads)[0]
-        else:
+        like, again = plan.gradient
+        if (
+            is_dynamo_compiling()
+            or torch.is_grad_enabled()
+            or forward_ad._current_level >= 0
+            or not like(saved[0], *grads)
+        ):
             dx = _gradient(plan, saved, grads[: plan.op.differentiable])
+        else:
+            dx = again(*saved, *grads)[0]
         return None, dx, None, None  # PyTorch leaves out what is too many
 
 
@@ -400,7 +395,7 @@ def _gradient(plan: Plan, saved: Tensors, grads: Sequence[Maybe]) -> Maybe:
         dx = gradient.by_torch(*given, *plan.options)
     else:
         if len(there) == len(grads):
-            plan.like, plan.gradient = alike(saved[0], *there), found.alone
+            plan.gradient = alike(saved[0], *there), found.alone
         (dx,) = found.alone(*_given(given))
     return dx
 
@@ -426,10 +421,10 @@ def _empty(layout: Layout, x: torch.Tensor) -> torch.Tensor:
     return torch.empty_strided(shape, strides, dtype=dtype, device=x.device)
 
 
-def _shaped(made: Any, shape: Sequence[int]) -> Any:
+def _shaped(made: Any, shape: Sequence[int] | None) -> Any:
     if isinstance(made, torch.Tensor):
-        return made.view(shape)
-    return tuple(each.view(shape) for each in made)
+        return made if shape is None else made.view(shape)
+    return tuple(_shaped(each, shape) for each in made)
 
 
 def _same_layout(x: Maybe, y: Maybe) -> bool:
