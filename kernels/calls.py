@@ -238,12 +238,16 @@ class RowOp:
     def plan(self, tensors: Sequence[Any], options: tuple[Any, ...]) -> Plan | None:
         """The plan for a call, remembered; None where it may not simply launch kernels."""
         there = [each for each in tensors if each is not None]
-        if any(map(watched, there)):
-            return None
         # PyTorch differentiates in another tensor than the first, and a gradient again
         asked = torch.is_grad_enabled() or self.gradient is not None
-        if asked and _need_gradients(there[1:] if self.gradient else there):
+        if any(map(watched, there)) or (
+            asked and _need_gradients(there[1:] if self.gradient else there)
+        ):
             return None
+        return self._plan(tensors, options)
+
+    def _plan(self, tensors: Sequence[Any], options: tuple[Any, ...]) -> Plan | None:
+        there = [each for each in tensors if each is not None]
         # of tensors that are all given, as in `run`
         kind = len(there) if len(there) == len(tensors) else tuple(t is None for t in tensors)
         key = there[0].shape, kind, options
@@ -313,8 +317,9 @@ class RowOp:
 
     def _packed(self, made: Sequence[torch.Tensor]) -> Any:
         """The operator's answers; those that a call does not have are empty."""
-        none = (made[0].new_empty(0) for _ in range(self.outputs - len(made)))
-        return (*made, *none) if self.outputs > 1 else made[0]
+        if self.outputs == 1:
+            return made[0]
+        return (*made, *(made[0].new_empty(0) for _ in range(self.outputs - len(made))))
 
     def _fake(self, x: torch.Tensor, *rest: Any) -> Any:
         return self._packed([_empty(layout, x) for layout in self.answers(x, *rest)])
@@ -327,7 +332,7 @@ class RowOp:
 
     def _kernel(self, *arguments: Any) -> Any:
         tensors, options = _given(arguments[: self.inputs]), arguments[self.inputs :]
-        plan = self.plan(tensors, options)
+        plan = self._plan(tensors, options) if runs_on(tensors[0]) else None
         if plan is None:
             return self._by_torch(*arguments)
         return self._packed(plan.call(*(tensors if plan.direct else self.rows(tensors, options))))
@@ -335,8 +340,8 @@ class RowOp:
     def _autograd(self, *arguments: Any) -> Any:
         tensors, options = arguments[: self.inputs], arguments[self.inputs :]
         needed = torch.is_grad_enabled() and _need_gradients(tensors)
-        alone = self.gradient is not None and not _need_gradients(tensors[1:])
-        if transformed() or (needed and not alone):
+        other = needed and (self.gradient is None or _need_gradients(tensors[1:]))
+        if other or transformed():
             return self._by_torch(*arguments)
 
         def below(*tensors: Any) -> tuple[torch.Tensor, ...]:
@@ -408,7 +413,9 @@ _Differentiable._backward_cls.apply = _Differentiable.backward  # type: ignore[a
 
 def _given(tensors: Sequence[Any]) -> tuple[Any, ...]:
     """The tensors up to the last that is not None."""
-    count = max(i + 1 for i, each in enumerate(tensors) if each is not None)
+    count = len(tensors)
+    while tensors[count - 1] is None:
+        count -= 1
     return tuple(tensors[:count])
 
 

@@ -144,7 +144,11 @@ def _gradient_work(
     y: torch.Tensor, dy: torch.Tensor, dim: int, temperature: float, dtype: torch.dtype
 ) -> Callable[..., None]:
     place = dim % max(y.dim(), 1)
-    return lambda *tensors: BACKWARD.into(*map(_at_least_1d, tensors), place, temperature)
+
+    def launch(y: torch.Tensor, dy: torch.Tensor, dx: torch.Tensor) -> None:
+        BACKWARD.into(_at_least_1d(y), _at_least_1d(dy), _at_least_1d(dx), place, temperature)
+
+    return launch
 
 
 def _at_least_1d(x: torch.Tensor) -> torch.Tensor:

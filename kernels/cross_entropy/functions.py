@@ -179,6 +179,7 @@ def _checked(
         and 0 <= smoothing <= 1
         and input.dtype in DTYPES
         and dtype in (input.dtype, torch.promote_types(input.dtype, torch.float32))
+        and isinstance(target, torch.Tensor)
         and target.dtype is torch.int64
         and target.device == input.device
         and len(shape) > 0
