@@ -133,7 +133,7 @@ class Plan:
     gradient: tuple[Callable[..., bool | None], Callable[..., Any]] = unlike, unlike
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class RowOp:
     """An operation on rows: all that the ways of a call need to know of it.
 
@@ -188,8 +188,7 @@ class RowOp:
         """
         given, _, made = self.schema.partition("->")
         name, operators = given.partition("(")[0], getattr(torch.ops, NAMESPACE)
-        object.__setattr__(self, "inputs", given.count("Tensor"))
-        object.__setattr__(self, "outputs", made.count("Tensor"))
+        self.inputs, self.outputs = given.count("Tensor"), made.count("Tensor")
         if not hasattr(operators, name):
             library = torch.library.Library(NAMESPACE, "FRAGMENT")
             library.define(self.schema, tags=torch.Tag.pt2_compliant_tag)
@@ -199,7 +198,7 @@ class RowOp:
             library.impl(name, self._by_torch, "FuncTorchBatched")
             torch.library.register_fake(f"{NAMESPACE}::{name}", self._fake, lib=library)
             _LIBRARIES.append(library)
-        object.__setattr__(self, "operator", getattr(operators, name).default)
+        self.operator = getattr(operators, name).default
 
     def run(self, tensors: Tensors, options: tuple[Any, ...]) -> Any:
         """The caller's answers, one tensor or a tuple.
@@ -269,25 +268,22 @@ class RowOp:
 
     def _planned(self, tensors: Sequence[Any], given: Sequence[Any], options: Any) -> Plan:
         rows = self.rows(tensors, options)
-        count, x = len(rows), rows[0]
-        padded = self._padded(rows)
-        none, layouts = padded[count:], self.answers(*padded, *options)
-        shown = min(len(tensors), self.differentiable)
-        work = self.work(*padded, *options)
+        padded, direct = self._padded(rows), all(map(_same_layout, rows, tensors))
+        layouts, shown = self.answers(*padded, *options), min(len(tensors), self.differentiable)
+        work, index, count = self.work(*padded, *options), rows[0].get_device(), len(rows)
+        none = padded[count:]
 
         def launch(*given: Any) -> None:
             work(*given[:count], *none, *given[count:])
 
-        call = repeatable(launch, x.get_device(), *layouts)
-        alone: Callable[..., Any] = repeatable(launch, x.get_device(), *layouts[:shown])
-        direct = all(map(_same_layout, rows, tensors))
+        alone: Callable[..., Any] = repeatable(launch, index, *layouts[:shown])
+        of_rows = alone
         if not direct:
-            of_rows = alone
             alone = lambda *tensors: of_rows(*self.rows(tensors, options))  # noqa: E731
         return Plan(
             op=self,
             options=self.gradient_options(given[0], *options),
-            call=call,
+            call=repeatable(launch, index, *layouts),
             alone=alone,
             shown=shown,
             work=work,

@@ -89,9 +89,12 @@ def by_torch(
     ``fixed`` changes nothing: no bit of PyTorch's softmax depends on the number of rows.
     """
     number("temperature", temperature)
-    if dtype is None and isinstance(x, torch.Tensor):
+    tensor = isinstance(x, torch.Tensor)
+    if tensor and x.is_complex():  # PyTorch would drop the imaginary part
+        raise NotImplementedError(f'"softmax" not implemented for {x.dtype}')
+    if tensor and dtype is None:
         dtype = x.dtype  # named, it is not changed by autocast
-    if temperature == 1.0 or dtype not in DTYPES or x.is_complex():
+    if temperature == 1.0 or dtype not in DTYPES or not tensor:
         return torch.softmax(x, dim, dtype)
     wide = torch.promote_types(dtype, torch.float32)
     x = x.to(dtype).to(wide)

@@ -61,7 +61,7 @@ def logsumexp(x: torch.Tensor, dim: int = -1, keepdim: bool = False) -> torch.Te
     if type(dim) is int and (dim == -1 or (isinstance(x, torch.Tensor) and dim == x.dim() - 1)):
         lse: torch.Tensor = NUMBERS.run((x,), (1.0,))
         lse = lse.to(x.dtype) if x.dtype in SMALL else lse
-        return lse.unsqueeze(-1) if keepdim else lse
+        return lse.unsqueeze(-1) if keepdim and x.dim() > 0 else lse
     if isinstance(x, torch.Tensor) and x.dtype in SMALL:
         return torch.logsumexp(x.float(), dim, keepdim).to(x.dtype)
     return torch.logsumexp(x, dim, keepdim)

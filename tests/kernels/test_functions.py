@@ -312,6 +312,8 @@ def test_options_as_pytorchs(device: str) -> None:
     for dim in (-1, 1, (0, 2)):
         wanted = torch.logsumexp(x, dim, keepdim=True)
         torch.testing.assert_close(logsumexp(x, dim, keepdim=True), wanted)  # type: ignore[arg-type]
+    one = torch.tensor(2.0, device=device)
+    assert logsumexp(one, keepdim=True).shape == torch.logsumexp(one, -1, keepdim=True).shape
     integers = torch.arange(6, device=device).view(2, 3)
     torch.testing.assert_close(logsumexp(integers), torch.logsumexp(integers, -1))
     for function, pytorchs in ((log_softmax, torch.log_softmax), (softmax, torch.softmax)):
@@ -441,6 +443,7 @@ def test_what_pytorch_refuses_is_refused_alike(
         (cross_entropy, (X, T), {"dim": 3}, IndexError),
         (cross_entropy, (X, T), {"dim": "last"}, TypeError),
         (softmax, (X,), {"batch_invariant": 1}, TypeError),
+        (softmax, (X.cfloat(),), {"dtype": torch.float32}, NotImplementedError),
     ],
 )
 def test_what_only_ours_take_is_refused(
