@@ -90,12 +90,9 @@ def number(name: str, value: Any, least: float = LEAST, zero: bool = False) -> f
 def gradient_of(
     function: Callable[[torch.Tensor], Tensors], x: torch.Tensor, grads: Sequence[torch.Tensor]
 ) -> torch.Tensor:
-    """The gradient of ``x`` by PyTorch's operations, which can be differentiated again.
+    """The gradient of ``x`` from those of a function's answers, which can be differentiated again.
 
-    Args:
-        function: Computes the same answers by PyTorch's operations.
-        x: The input of ``function``.
-        grads: The gradient of each answer.
+    The function computes the answers by PyTorch's operations.
     """
     if _transforms_active():
         (dx,) = torch.func.vjp(function, x)[1](tuple(grads))
@@ -121,8 +118,8 @@ class Plan:
         work: What launches the kernels; None where an operator does.
         direct: Whether the tensors are rows already, or `RowOp.arranged` makes them.
         shape: The shape of the caller's answers, where it is not what ``call`` returns.
-        like: The test that `alike` made from the tensors of an earlier gradient.
-        gradient: What computed that gradient.
+        gradient: The test that `alike` made from the tensors of an earlier gradient, and what
+            computed that. One attribute, as threads may share a plan.
     """
 
     op: RowOp
@@ -133,11 +130,10 @@ class Plan:
     work: Any = None
     direct: bool = True
     shape: Sequence[int] | None = None
-    like: Callable[..., bool | None] = unlike
-    gradient: Callable[..., Any] = unlike
+    gradient: tuple[Callable[..., bool | None], Callable[..., Any]] = unlike, unlike
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class RowOp:
     """An operation on rows: all that the ways of a call need to know of it.
 
@@ -192,8 +188,7 @@ class RowOp:
         """
         given, _, made = self.schema.partition("->")
         name, operators = given.partition("(")[0], getattr(torch.ops, NAMESPACE)
-        object.__setattr__(self, "inputs", given.count("Tensor"))
-        object.__setattr__(self, "outputs", made.count("Tensor"))
+        self.inputs, self.outputs = given.count("Tensor"), made.count("Tensor")
         if not hasattr(operators, name):
             library = torch.library.Library(NAMESPACE, "FRAGMENT")
             library.define(self.schema, tags=torch.Tag.pt2_compliant_tag)
@@ -203,7 +198,7 @@ class RowOp:
             library.impl(name, self._by_torch, "FuncTorchBatched")
             torch.library.register_fake(f"{NAMESPACE}::{name}", self._fake, lib=library)
             _LIBRARIES.append(library)
-        object.__setattr__(self, "operator", getattr(operators, name).default)
+        self.operator = getattr(operators, name).default
 
     def run(self, tensors: Tensors, options: tuple[Any, ...]) -> Any:
         """The caller's answers, one tensor or a tuple.
@@ -242,15 +237,16 @@ class RowOp:
     def plan(self, tensors: Sequence[Any], options: tuple[Any, ...]) -> Plan | None:
         """The plan for a call, remembered; None where it may not simply launch kernels."""
         there = [each for each in tensors if each is not None]
-        if any(map(watched, there)):
-            return None
-        # of another tensor than the first, or of a gradient, only PyTorch computes one
-        if (
-            _need_gradients(there[1:])
-            if self.gradient
-            else torch.is_grad_enabled() and _need_gradients(there)
+        # PyTorch differentiates in another tensor than the first, and a gradient again
+        asked = torch.is_grad_enabled() or self.gradient is not None
+        if any(map(watched, there)) or (
+            asked and _need_gradients(there[1:] if self.gradient else there)
         ):
             return None
+        return self._plan(tensors, options)
+
+    def _plan(self, tensors: Sequence[Any], options: tuple[Any, ...]) -> Plan | None:
+        there = [each for each in tensors if each is not None]
         # of tensors that are all given, as in `run`
         kind = len(there) if len(there) == len(tensors) else tuple(t is None for t in tensors)
         key = there[0].shape, kind, options
@@ -272,25 +268,22 @@ class RowOp:
 
     def _planned(self, tensors: Sequence[Any], given: Sequence[Any], options: Any) -> Plan:
         rows = self.rows(tensors, options)
-        count, x = len(rows), rows[0]
-        padded = self._padded(rows)
-        none, layouts = padded[count:], self.answers(*padded, *options)
-        shown = min(len(tensors), self.differentiable)
-        work = self.work(*padded, *options)
+        padded, direct = self._padded(rows), all(map(_same_layout, rows, tensors))
+        layouts, shown = self.answers(*padded, *options), min(len(tensors), self.differentiable)
+        work, index, count = self.work(*padded, *options), rows[0].get_device(), len(rows)
+        none = padded[count:]
 
         def launch(*given: Any) -> None:
             work(*given[:count], *none, *given[count:])
 
-        call = repeatable(launch, x.get_device(), *layouts)
-        alone: Callable[..., Any] = repeatable(launch, x.get_device(), *layouts[:shown])
-        direct = all(map(_same_layout, rows, tensors))
+        alone: Callable[..., Any] = repeatable(launch, index, *layouts[:shown])
+        of_rows = alone
         if not direct:
-            of_rows = alone
             alone = lambda *tensors: of_rows(*self.rows(tensors, options))  # noqa: E731
         return Plan(
             op=self,
             options=self.gradient_options(given[0], *options),
-            call=call,
+            call=repeatable(launch, index, *layouts),
             alone=alone,
             shown=shown,
             work=work,
@@ -310,11 +303,10 @@ class RowOp:
         if self.shape is None:
             return self.operator(*given, *final)
         made = self.operator(*self._padded(self.rows(tensors, final)), *final)
-        shown = min(len(tensors), self.differentiable)
-        shape = self.shape(*given, *final)
+        shown, shape = min(len(tensors), self.differentiable), self.shape(*given, *final)
         if self.outputs > 1:
             made = made[0] if shown == 1 else made[:shown]
-        return made if shape is None else _shaped(made, shape)
+        return _shaped(made, shape)
 
     def _padded(self, tensors: Sequence[Any]) -> tuple[Any, ...]:
         return (*tensors, *(None,) * (self.inputs - len(tensors)))
@@ -323,8 +315,9 @@ class RowOp:
 
     def _packed(self, made: Sequence[torch.Tensor]) -> Any:
         """The operator's answers; those that a call does not have are empty."""
-        none = (made[0].new_empty(0) for _ in range(self.outputs - len(made)))
-        return (*made, *none) if self.outputs > 1 else made[0]
+        if self.outputs == 1:
+            return made[0]
+        return (*made, *(made[0].new_empty(0) for _ in range(self.outputs - len(made))))
 
     def _fake(self, x: torch.Tensor, *rest: Any) -> Any:
         return self._packed([_empty(layout, x) for layout in self.answers(x, *rest)])
@@ -337,7 +330,7 @@ class RowOp:
 
     def _kernel(self, *arguments: Any) -> Any:
         tensors, options = _given(arguments[: self.inputs]), arguments[self.inputs :]
-        plan = self.plan(tensors, options)
+        plan = self._plan(tensors, options) if runs_on(tensors[0]) else None
         if plan is None:
             return self._by_torch(*arguments)
         return self._packed(plan.call(*(tensors if plan.direct else self.rows(tensors, options))))
@@ -345,8 +338,8 @@ class RowOp:
     def _autograd(self, *arguments: Any) -> Any:
         tensors, options = arguments[: self.inputs], arguments[self.inputs :]
         needed = torch.is_grad_enabled() and _need_gradients(tensors)
-        alone = self.gradient is not None and not _need_gradients(tensors[1:])
-        if transformed() or (needed and not alone):
+        other = needed and (self.gradient is None or _need_gradients(tensors[1:]))
+        if other or transformed():
             return self._by_torch(*arguments)
 
         def below(*tensors: Any) -> tuple[torch.Tensor, ...]:
@@ -378,12 +371,16 @@ class _Differentiable(Function):
     @staticmethod
     def backward(ctx: Any, *grads: torch.Tensor | None) -> tuple[torch.Tensor | None, ...]:
         plan, saved = ctx.plan, ctx.saved_tensors
-        if not (
-            is_dynamo_compiling() or torch.is_grad_enabled() or forward_ad._current_level >= 0
-        ) and plan.like(saved[0], *grads):
-            dx = plan.gradient(*saved, *grads)[0]
-        else:
+        like, again = plan.gradient
+        if (
+            is_dynamo_compiling()
+            or torch.is_grad_enabled()
+            or forward_ad._current_level >= 0
+            or not like(saved[0], *grads)
+        ):
             dx = _gradient(plan, saved, grads[: plan.op.differentiable])
+        else:
+            dx = again(*saved, *grads)[0]
         return None, dx, None, None  # PyTorch leaves out what is too many
 
 
@@ -401,7 +398,7 @@ def _gradient(plan: Plan, saved: Tensors, grads: Sequence[Maybe]) -> Maybe:
         dx = gradient.by_torch(*given, *plan.options)
     else:
         if len(there) == len(grads):
-            plan.like, plan.gradient = alike(saved[0], *there), found.alone
+            plan.gradient = alike(saved[0], *there), found.alone
         (dx,) = found.alone(*_given(given))
     return dx
 
@@ -414,7 +411,9 @@ _Differentiable._backward_cls.apply = _Differentiable.backward  # type: ignore[a
 
 def _given(tensors: Sequence[Any]) -> tuple[Any, ...]:
     """The tensors up to the last that is not None."""
-    count = max(i + 1 for i, each in enumerate(tensors) if each is not None)
+    count = len(tensors)
+    while tensors[count - 1] is None:
+        count -= 1
     return tuple(tensors[:count])
 
 
@@ -427,10 +426,10 @@ def _empty(layout: Layout, x: torch.Tensor) -> torch.Tensor:
     return torch.empty_strided(shape, strides, dtype=dtype, device=x.device)
 
 
-def _shaped(made: Any, shape: Sequence[int]) -> Any:
+def _shaped(made: Any, shape: Sequence[int] | None) -> Any:
     if isinstance(made, torch.Tensor):
-        return made.view(shape)
-    return tuple(each.view(shape) for each in made)
+        return made if shape is None else made.view(shape)
+    return tuple(_shaped(each, shape) for each in made)
 
 
 def _same_layout(x: Maybe, y: Maybe) -> bool:

@@ -89,9 +89,12 @@ def by_torch(
     ``fixed`` changes nothing: no bit of PyTorch's softmax depends on the number of rows.
     """
     number("temperature", temperature)
-    if dtype is None and isinstance(x, torch.Tensor):
+    tensor = isinstance(x, torch.Tensor)
+    if tensor and x.is_complex():  # PyTorch would drop the imaginary part
+        raise NotImplementedError(f'"softmax" not implemented for {x.dtype}')
+    if tensor and dtype is None:
         dtype = x.dtype  # named, it is not changed by autocast
-    if temperature == 1.0 or dtype not in DTYPES or x.is_complex():
+    if temperature == 1.0 or dtype not in DTYPES or not tensor:
         return torch.softmax(x, dim, dtype)
     wide = torch.promote_types(dtype, torch.float32)
     x = x.to(dtype).to(wide)
@@ -145,9 +148,8 @@ def _gradient_work(
 ) -> Callable[..., None]:
     place = dim % max(y.dim(), 1)
 
-    def launch(*tensors: torch.Tensor) -> None:
-        y, dy, dx = map(_at_least_1d, tensors)
-        BACKWARD.into(y, dy, dx, place, temperature)
+    def launch(y: torch.Tensor, dy: torch.Tensor, dx: torch.Tensor) -> None:
+        BACKWARD.into(_at_least_1d(y), _at_least_1d(dy), _at_least_1d(dx), place, temperature)
 
     return launch
 

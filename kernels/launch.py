@@ -14,9 +14,6 @@ evicted last. The rules on an H200 (docs/lab_book.md), by the bytes of the input
   kernels together take 1 to 4 % less. Of a larger output nothing stays, and a kernel by itself is
   up to 1 % faster without the hint.
 
-It was not measured why the hints help a kernel by itself.
-Dependent launches (``griddepcontrol``) were tried and are gone: they pay only behind a kernel that
-lets its dependents start early, and cost 0.2 to 0.6 µs behind an ordinary one (docs/lab_book.md).
 Source: PTX ISA, cache eviction priority hints.
 """
 

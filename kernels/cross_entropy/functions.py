@@ -179,6 +179,7 @@ def _checked(
         and 0 <= smoothing <= 1
         and input.dtype in DTYPES
         and dtype in (input.dtype, torch.promote_types(input.dtype, torch.float32))
+        and isinstance(target, torch.Tensor)
         and target.dtype is torch.int64
         and target.device == input.device
         and len(shape) > 0
@@ -289,15 +290,14 @@ class _Loss:
                 losses, target, self.options, weight, self.mean, out=out, kept=kept
             )
 
-    def backward(self, *tensors: Any) -> None:
-        logits, target, weight, kept, dloss, dlogits = tensors
+    def backward(
+        self, logits: Any, target: Any, weight: Any, kept: Any, dloss: Any, dlogits: Any = None
+    ) -> None:
+        """The gradient, over the logits where it has no memory of its own."""
+        dlogits = logits if dlogits is None else dlogits
         by_kernels.backward(
             logits, target, kept, dloss, self.options, weight, dlogits=dlogits, mean=self.mean
         )
-
-    def over(self, *tensors: Any) -> None:
-        """The gradient, over the logits."""
-        self.backward(*tensors, tensors[0])
 
     def multiply(self, gradient: torch.Tensor, dloss: torch.Tensor) -> None:
         """The gradient in place for another incoming gradient than 1."""
@@ -397,7 +397,7 @@ class _Overwriting(Function):
         if ctx.taken or torch.is_grad_enabled() or transformed() or batched:
             raise RuntimeError(TWICE)
         saved, ctx.taken = ctx.saved_tensors, True
-        work = ctx.plan.work.multiply if len(saved) == 1 else ctx.plan.work.over
+        work = ctx.plan.work.multiply if len(saved) == 1 else ctx.plan.work.backward
         _again(work, saved[0].get_device())(*saved, dloss.resolve_neg().contiguous())
         return None, saved[0], None, None
 

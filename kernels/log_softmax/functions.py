@@ -61,7 +61,7 @@ def logsumexp(x: torch.Tensor, dim: int = -1, keepdim: bool = False) -> torch.Te
     if type(dim) is int and (dim == -1 or (isinstance(x, torch.Tensor) and dim == x.dim() - 1)):
         lse: torch.Tensor = NUMBERS.run((x,), (1.0,))
         lse = lse.to(x.dtype) if x.dtype in SMALL else lse
-        return lse.unsqueeze(-1) if keepdim else lse
+        return lse.unsqueeze(-1) if keepdim and x.dim() > 0 else lse
     if isinstance(x, torch.Tensor) and x.dtype in SMALL:
         return torch.logsumexp(x.float(), dim, keepdim).to(x.dtype)
     return torch.logsumexp(x, dim, keepdim)
@@ -88,6 +88,8 @@ def logprob_entropy(
     """
     if type(temperature) is not float:
         temperature = number("temperature", temperature)
+    if target is None:
+        _check_target(logits, target, temperature)
     return NUMBERS.run((logits, target), (temperature,))  # type: ignore[no-any-return]
 
 
@@ -143,10 +145,11 @@ LOG_SOFTMAX = RowOp(
 def _numbers_checked(x: torch.Tensor, target: Maybe, temperature: float) -> tuple[float] | None:
     if target is not None:
         _check_target(x, target, temperature)
-    return (temperature,) if _takes(x) and (target is not None or _adjacent(x)) else None
+        return (temperature,) if _takes(x) else None
+    return (temperature,) if _takes(x) and _adjacent(x) else None
 
 
-def _check_target(logits: torch.Tensor, target: torch.Tensor, temperature: float) -> None:
+def _check_target(logits: Any, target: Any, temperature: float) -> None:
     """Checks the arguments of `logprob_entropy`, which may have any type."""
     for name, value in (("logits", logits), ("target", target)):
         if not isinstance(value, torch.Tensor):
@@ -168,10 +171,9 @@ def _check_target(logits: torch.Tensor, target: torch.Tensor, temperature: float
 
 def _numbers_by_torch(x: torch.Tensor, target: Maybe, temperature: float) -> Any:
     """logsumexp, or with a target log p[target] and entropy."""
-    if target is not None:
-        _check_target(x, target, temperature)
     if target is None:
         return torch.logsumexp(x.float() if getattr(x, "dtype", None) in SMALL else x, -1)
+    _check_target(x, target, temperature)
     z = x.to(torch.promote_types(x.dtype, torch.float32)) / temperature
     lse = z.logsumexp(-1)
     chosen = z.gather(-1, target.unsqueeze(-1)).squeeze(-1)
@@ -206,9 +208,8 @@ def _arranged(x: torch.Tensor, target: Maybe, *_: Any) -> Sequence[Maybe]:
 
 
 def _saved(tensors: Sequence[Any], answers: Sequence[Any]) -> Sequence[Maybe]:
-    x, *target = tensors
-    with_target = target and target[0] is not None
-    return (x, *target, *answers[1:]) if with_target else (x, None, None, answers[0])
+    x, target = (*tensors, None)[:2]
+    return (x, None, None, answers[0]) if target is None else (x, target, *answers[1:])
 
 
 def _gradient_work(*tensors_and_temperature: Any) -> Callable[..., None]:

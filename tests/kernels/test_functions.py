@@ -442,7 +442,7 @@ REFUSED: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
     *(("cross_entropy", (X, T), {"reduction": value}) for value in ("x", None)),
     *(("cross_entropy", (X, T), {"ignore_index": value}) for value in (1.5, True)),
     *(("cross_entropy", (X, T), options) for options in WEIGHTS),
-    *(("cross_entropy", (X, target), {}) for target in (T.int(), T[:2], [1, 2, 3])),
+    *(("cross_entropy", (X, target), {}) for target in (T.int(), T[:2], [1, 2, 3], None)),
     *(("cross_entropy", (x, T), {}) for x in ([1.0], X.int(), torch.empty(3, 0))),
     ("cross_entropy", (torch.tensor(1.0), torch.tensor(0)), {}),
 ]
@@ -475,6 +475,7 @@ def test_what_pytorch_refuses_is_refused_alike(
     [
         (logprob_entropy, ([1.0], T), {}, TypeError),
         (logprob_entropy, (X, [1, 2, 3]), {}, TypeError),
+        (logprob_entropy, (X, None), {}, TypeError),
         (logprob_entropy, (X, T[:2]), {}, ValueError),
         (logprob_entropy, (torch.tensor(1.0), torch.tensor(0)), {}, ValueError),
         (logprob_entropy, (X, T.int()), {}, RuntimeError),
