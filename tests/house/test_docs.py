@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import shutil
@@ -12,12 +13,16 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import matplotlib
 import pytest
 import torch
 from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
+from matplotlib import pyplot
 
+from analysis.figures.specs import D_FIG1
+from analysis.selection import select
 from experiments.data.rows import Row
 from experiments.sweep.jobs import register
 from kernels.cross_entropy.functions import cross_entropy
@@ -106,6 +111,26 @@ def test_examples_of_the_functions_run(monkeypatch: pytest.MonkeyPatch) -> None:
     torch.testing.assert_close(sums, torch.ones_like(sums), atol=0.02, rtol=0)
     assert {"z", "dx", "logprob", "entropy", "per_token"} <= found.keys()
     assert (found["logprob"] < 0).all()
+
+
+def test_notebook_redraws_d_fig1_in_three_cells(monkeypatch: pytest.MonkeyPatch) -> None:
+    notebook = ROOT / "docs" / "d_fig1.ipynb"
+    monkeypatch.chdir(notebook.parent)  # as Jupyter runs it
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    cells = [c for c in json.loads(notebook.read_text())["cells"] if c["cell_type"] == "code"]
+    assert {*re.findall(r"from (\S+) import", str(cells))} == {"pathlib", "analysis.load"}
+    assert "image/png" in cells[-1]["outputs"][0]["data"]
+    found: dict[str, Any] = {}
+    with matplotlib.rc_context({"backend": "agg"}):
+        for cell in cells:
+            exec("".join(cell["source"]), found)
+        pyplot.close(found["figure"])
+    drawn = {(x, y) for line in found["axes"].get_lines() for x, y in line.get_xydata()}
+    shown = select(found["rows"], "NVIDIA H200", D_FIG1.query)
+    assert shown is not None
+    own = shown.points[shown.points["status"] == "ok"]
+    points = set(own[["cols", "effective_gbps"]].itertuples(index=False, name=None))
+    assert (len(cells), len(points) > 500, points <= drawn) == (3, True, True)
 
 
 def test_table_of_rows_names_every_field_of_a_row() -> None:

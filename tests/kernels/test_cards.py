@@ -174,7 +174,7 @@ def check_plan(kernel: Kernel, shape: Shape, dtype: torch.dtype, card: Device, p
 A100, SMALLER = CARDS["A100"], CARDS["RTX 5090"]
 CHOICES: list[tuple[str, Shape, torch.dtype, Device, str]] = [
     ("auto", (4096, 1024), F32, H200, "fused_multirow"),  # 4 KB
-    ("auto", (4096, 1025), F32, H200, "cluster"),
+    *(("auto", (4096, cols), F32, H200, "cluster") for cols in (1025, 1028)),
     ("auto", (4096, 1001), F16, H200, "cluster"),  # no whole number of vectors
     ("auto", (4096, 511), F16, H200, "fused_multirow"),
     ("auto", (4096, 1 << 18), F32, H200, "cluster"),

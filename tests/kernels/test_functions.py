@@ -157,15 +157,16 @@ def _eps(dtype: torch.dtype) -> float:
 
 # --- answers and gradients ---
 
-WIDE = (33, 250, 1001, 2049, 2500, 5000)
+WIDE = (33, 250, 1001, 2049, 2500)
 
 
 @st.composite
 def tensors(draw: st.DrawFn, least: int = 0) -> torch.Tensor:
     """Of any shape of at least so many dimensions, sometimes a wide one, and with any strides."""
     shape = draw(st.lists(st.sampled_from(range(8)), min_size=least, max_size=4))
-    if shape and math.prod(shape) < 100 and draw(st.sampled_from((False, False, True))):
-        shape[draw(st.sampled_from((-1, 0)))] = draw(st.sampled_from(WIDE))
+    if shape and math.prod(shape) < 24 and draw(st.sampled_from((False, False, True))):
+        place = draw(st.sampled_from((-1, -1, 0)))
+        shape[place] = draw(st.sampled_from(WIDE if place else WIDE[:2]))
     generator = torch.Generator().manual_seed(draw(st.integers(0, 2**16)))
     scale = draw(st.sampled_from((1.0, 20.0)))
     x = (torch.randn(shape, generator=generator) * scale).to(draw(st.sampled_from(DTYPES)))
@@ -218,7 +219,7 @@ def drawn(draw: Any, called: str, x: torch.Tensor) -> tuple[torch.Tensor | None,
 
 @every
 @pytest.mark.timeout(240)
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_any_call_gets_the_answer_and_gradient_of_float64(
     device: str, called: str, data: st.DataObject

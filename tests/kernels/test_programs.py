@@ -23,9 +23,9 @@ from tests.kernels.test_functions import (
     Answer,
     Function,
     Options,
-    chosen,
     due,
     of_a_dimension,
+    pair,
     watched,
 )
 
@@ -37,29 +37,26 @@ every = pytest.mark.parametrize("called", NAMES)
 
 def both(called: str, device: str) -> tuple[Function, Function]:
     """A function of `NAMES` with its other arguments, and PyTorch's formula of the same."""
-    target = torch.tensor([1, -100, 3], device=device)
-    options: Options = {
-        "weight": torch.tensor([0.3, 0.9, 0.5, 0.2], dtype=torch.float64, device=device),
-        "label_smoothing": 0.1,
-        "reduction": "none" if called == "loss of rows" else "mean",
-        "softcap": 3.0,
-        "temperature": 0.7,
-    }
+    target, options = torch.tensor([1, -100, 3], device=device), Options()
     if called == "softmax":
-        return (
-            lambda x: softmax(x, 0, temperature=0.7, dtype=x.dtype),
-            lambda x: torch.softmax(x / 0.7, 0, x.dtype),
-        )
-    if called in OF_A_DIMENSION:
-        ours, pytorchs = OF_A_DIMENSION[called]
-        return lambda x: ours(x, -1), lambda x: pytorchs(x, -1)
-    if called == "logprob_entropy":
-        classes = target.clamp(min=0)
-        return (
-            lambda x: torch.stack(logprob_entropy(x, classes, temperature=0.7)),
-            lambda x: torch.stack(chosen(x, classes, temperature=0.7)),  # type: ignore[arg-type]
-        )
-    return lambda x: cross_entropy(x, target, **options), lambda x: due(x, target, **options)
+        options = {"dim": 0, "temperature": 0.7, "dtype": torch.float64}
+    elif called == "logprob_entropy":
+        ours, formula, _ = pair(called, target.clamp(min=0), temperature=0.7)
+        return lambda x: torch.stack(ours(x)), lambda x: torch.stack(formula(x))
+    elif called not in OF_A_DIMENSION:
+        options = {
+            "weight": torch.tensor([0.3, 0.9, 0.5, 0.2], dtype=torch.float64, device=device),
+            "label_smoothing": 0.1,
+            "reduction": "none" if called == "loss of rows" else "mean",
+            "softcap": 3.0,
+            "temperature": 0.7,
+        }
+    else:
+        options = {"dim": -1}
+    ours, formula, _ = pair(
+        called if called in OF_A_DIMENSION else "cross_entropy", target, **options
+    )
+    return ours, formula
 
 
 def dual(f: Function, x: torch.Tensor, t: torch.Tensor) -> torch.Tensor | None:

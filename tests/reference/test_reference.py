@@ -1,11 +1,12 @@
-"""The tables in docs/generated are what the recorded rows and the code make: `make reference`.
+"""The recorded rows name no machine, and docs/generated holds the tables that they give.
 
-`.ci/run` draws all of them, also without AVX-512; here two, with another processor, language, time
-zone, umask and path.
+`make reference` draws those tables. `.ci/run` draws all of them, also without AVX-512; here two are
+drawn, with another processor, language, time zone, umask and path.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -15,10 +16,15 @@ from pathlib import Path
 
 import pytest
 
+from analysis.compare import judged, matched
+from analysis.load import load
 from docs import reference
+from experiments.data.recordings import SMALL, recorded_jobs
 from tests.conftest import ROOT
 
 GENERATED = ROOT / reference.GENERATED
+REFERENCE = ROOT / "outputs" / "reference"
+PATH = re.compile(r"(?<![\w./])(?<!https:)(/[\w.+-]+){2,}|\b(root|home)\b|[A-Z]:\\\\|~/")
 WITHOUT_AVX2 = {
     "NPY_DISABLE_CPU_FEATURES": "X86_V3 X86_V4 AVX512_ICL AVX512_SPR",
     "LC_ALL": "tr_TR.UTF-8",
@@ -85,3 +91,45 @@ def test_pages_include_the_tables_of_today(page: Path) -> None:
     text = (ROOT / page).read_text(encoding="utf-8")
     assert reference.included(text, GENERATED) == text, "make docs"
     assert reference.included(text.replace("| softmax |", "| other |"), GENERATED) == text
+
+
+def test_no_record_names_a_folder_of_the_machine_it_was_made_on() -> None:
+    records = sorted(p for p in REFERENCE.rglob("*") if p.suffix in {".json", ".jsonl"})
+    assert len(records) > 10
+    found = {str(p): m[0] for p in records if (m := PATH.search(p.read_text(encoding="utf-8")))}
+    assert found == {}
+
+
+def test_a_recording_holds_its_rows_jobs_and_records_alone() -> None:
+    recordings = sorted(path.parent for path in REFERENCE.rglob("sweep.json"))
+    assert len(recordings) > 30
+    known = {"rows.jsonl.gz", "jobs.jsonl.gz", *SMALL}
+    for folder in recordings:
+        assert {path.name for path in folder.iterdir()} <= known, folder
+        for job in recorded_jobs(folder):
+            assert not PATH.search(json.dumps(job.config).replace("kernels.", "")), folder
+
+
+def test_two_percent_more_work_is_found_and_none_is_not() -> None:
+    """By today's statistics, from the recorded self-test of an H200."""
+    repetitions, per_repetition = 50, 8
+    frame = load(REFERENCE / "h200_selftest_slowed")
+    frame = frame[frame["operation"] == "softmax"]
+    share = frame["params"].map(lambda params: params["share"])
+    # eight rounds are a repetition, which stands as a card of its own under one name
+    rounds = frame["round"]
+    frame = frame.assign(
+        settings="{}", card=rounds // per_repetition, round=rounds % per_repetition
+    )
+    frame = frame.assign(params=[{}] * len(frame))
+    sides = {
+        (kernel, more): frame[frame["kernel"].eq(kernel) & share.eq(more)].assign(kernel="slowed")
+        for kernel, more in (("slowed-a", 0.0), ("slowed-b", 0.0), ("slowed-a", 0.02))
+    }
+    for (kernel, more), head in sides.items():
+        points = matched(sides["slowed-a", 0.0], head)
+        assert len(points) == repetitions
+        assert points["head_rounds"].eq(per_repetition).all()
+        each = [judged(points[i : i + 1], 0.01) for i in range(repetitions)]
+        found = sum(one.loc[0, "verdict"] == "slower" for one in each)
+        assert found == (repetitions if more else 0), kernel
