@@ -118,7 +118,7 @@ def _row_gradient(
     columns: tl.tensor,
     stride: tl.tensor,
     dx_stride: tl.tensor,
-    inverse: tl.tensor,
+    inverse: tl.float64,  # a plain float would be float32
     BLOCK: tl.constexpr,
     HEIGHT: tl.constexpr,
     STATISTICS: tl.constexpr,
@@ -131,7 +131,9 @@ def _row_gradient(
     real = row < rows
     inside = real[:, None] & (column < cols)[None, :]
     places = row[:, None] * stride + column[None, :]
-    z = tl.load(x + places, mask=inside, other=0.0, eviction_policy=LOADS).to(STATISTICS) * inverse
+    z = tl.load(x + places, mask=inside, other=0.0, eviction_policy=LOADS).to(STATISTICS)
+    scale = tl.full((), inverse, tl.float64).to(STATISTICS)
+    z *= scale
     logp = z - tl.load(lse + row, mask=real, other=0.0)[:, None]
     p = tl.exp(logp)
     share = tl.zeros([HEIGHT, 1], STATISTICS)
@@ -149,6 +151,6 @@ def _row_gradient(
         d = tl.load(dentropy + row, mask=real, other=0.0)[:, None]
         h = tl.load(entropy + row, mask=real, other=0.0)[:, None]
         factor -= d * (tl.maximum(logp, -1e30) + h)  # where p is 0, 0·−inf is no NaN
-    gradient = (p * factor + chosen) * inverse
+    gradient = (p * factor + chosen) * scale
     places = row[:, None] * dx_stride + column[None, :]
     tl.store(dx + places, gradient.to(dx.dtype.element_ty), mask=inside, eviction_policy=STORES)

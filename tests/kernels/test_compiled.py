@@ -8,10 +8,15 @@ from typing import Any
 import pytest
 import torch
 
+from experiments.worker.describe import build_kernel
 from kernels.kernel import NotCompiled
-from kernels.softmax.library import Compiled, CompiledSoftmax, NaiveScript
+from tests.conf import kernel as configured
 from tests.kernels.conftest import HERE, extremes, lay_out
 
+Compiled, CompiledSoftmax, NaiveScript = (
+    type(build_kernel(configured(name)))
+    for name in ("compiled", "compiled_softmax", "naive_script")
+)
 EVERY = pytest.mark.parametrize("variant", [Compiled, CompiledSoftmax])
 
 
@@ -48,7 +53,7 @@ def test_a_path_with_a_space_is_said_to_be_pytorchs_limit(monkeypatch: pytest.Mo
 
 @EVERY
 def test_more_shapes_than_dynamos_limit_are_each_compiled_once_and_in_prepare(
-    asked: Asked, device: str, variant: type[Compiled | CompiledSoftmax]
+    asked: Asked, device: str, variant: Any
 ) -> None:
     assert variant()(torch.empty(0, 5, device=device)).shape == (0, 5)
     assert not asked, "no elements are nothing to compile"
@@ -75,7 +80,7 @@ def test_mode_reaches_inductor_and_never_brings_cuda_graphs(asked: Asked, device
 
 @EVERY
 def test_code_that_is_not_compiled_is_an_error(
-    variant: type[Compiled | CompiledSoftmax], device: str, monkeypatch: pytest.MonkeyPatch
+    variant: Any, device: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     x = torch.randn(4, 9, device=device)
     with torch.compiler.set_stance("force_eager"), pytest.raises(NotCompiled, match="eagerly"):

@@ -16,12 +16,8 @@ import torch
 
 from experiments.worker.describe import BadJob, build_kernel
 from kernels.attention import operation
-from kernels.attention.attention_naive import SOFTMAXES
 from kernels.device import Device, resident_programs
 from kernels.kernel import Kernel, one_of, power_of_two, whole_number
-from kernels.read.operation import READ, STRETCH
-from kernels.roofs.library import Copy
-from kernels.roofs.operation import COPY
 from kernels.traffic import M, N, Traffic, evaluate
 from tests.conf import KERNELS
 from tests.conf import kernel as configured
@@ -33,6 +29,10 @@ F16, BF16, F32, F64 = torch.float16, torch.bfloat16, torch.float32, torch.float6
 
 def built(name: str, **tunables: Any) -> Kernel:
     return build_kernel(configured(name) | tunables)
+
+
+Copy, COPY, READ = type(built("copy")), built("copy").operation, built("read").operation
+STRETCH = 4096  # neighbours of which `read` takes the largest
 
 
 @dataclass(frozen=True)
@@ -400,8 +400,11 @@ def test_variants_are_described_without_triton_and_peers_without_importing_them(
 
 
 def test_every_softmax_may_stand_in_the_middle_of_attention() -> None:
-    assert {*SOFTMAXES} <= {*KERNELS}
-    for name in SOFTMAXES:
+    with pytest.raises(BadJob) as caught:
+        built("attention_naive", softmax="another")
+    names = str(caught.value).partition("must be ")[2].partition(", not")[0].split(" or ")
+    assert {"auto", "naive", "online", "cluster", "cooperative"} <= {*names} <= {*KERNELS}
+    for name in names:
         assert built("attention_naive", softmax=name).unsupported((100, 50), F16, H200) is None
 
 
