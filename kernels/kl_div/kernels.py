@@ -68,7 +68,8 @@ class KlAuto(OnCluster):
     @override
     def plan(self, shape: Shape, dtype: torch.dtype, width: int, device: Device) -> Cut | None:
         """The cut of a row; None if two rows do not fit."""
-        return _cut(shape[1], dtype.itemsize, width, device, self.programs, self.num_warps)
+        asked = self.programs, self.num_warps, self.matrices
+        return cut((MANY, shape[1]), dtype.itemsize, width, device, *asked)
 
     @override
     def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
@@ -108,9 +109,8 @@ class KlAuto(OnCluster):
             return
         (rows, cols), width = student.shape, LONGEST // student.element_size()
         matrices = [x for x in (student, teacher, dstudent) if x is not None]
-        device, each = device_of(student), dloss is not None and dloss.numel() > 1
-        refused = super().unsupported((rows, cols), student.dtype, device)
-        plan = self.plan((rows, cols), student.dtype, width, device) if refused is None else None
+        each = dloss is not None and dloss.numel() > 1
+        plan = _plan_of(self, (rows, cols), student.dtype, device_of(student))
         tensors = student, teacher, loss, dstudent, dloss
         written = 0 if dstudent is None else dstudent.stride(0)
         scales = LOG2E / temperature, 1 / temperature
@@ -147,10 +147,11 @@ def suits(plan: Cut, cols: int) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def _cut(
-    cols: int, size: int, width: int, device: Device, programs: int | None, warps: int | None
-) -> Cut | None:
-    return cut((MANY, cols), size, width, device, programs, warps, 2)
+def _plan_of(kernel: KlAuto, shape: Shape, dtype: torch.dtype, device: Device) -> Cut | None:
+    """The cut of rows of whole vectors; None where no cluster takes them."""
+    if OnCluster.unsupported(kernel, shape, dtype, device) is not None:
+        return None
+    return kernel.plan(shape, dtype, LONGEST // dtype.itemsize, device)
 
 
 @dataclass(frozen=True)
