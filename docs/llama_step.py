@@ -67,8 +67,7 @@ HEADS: dict[str, dict[str, Loss]] = {
 
 def losses(head: str) -> dict[str, Loss]:
     """The losses of a head by name: ours, and those that can be had here."""
-    found = dict(HEADS[head])
-    found["compile"] = torch.compile(found["torch"], dynamic=False)
+    found = {**HEADS[head], "compile": torch.compile(HEADS[head]["torch"], dynamic=False)}
     if head == "loss" and torch.cuda.is_available() and find_spec("liger_kernel"):
         found["liger"] = by_liger
     return found

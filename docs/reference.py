@@ -40,6 +40,10 @@ DRAWINGS: dict[str, tuple[str, ...]] = {
             ("h200_x4", "h200_x4/alone", "h200_x4/together"),
         )
     },
+    "compare/invariance": (
+        *("compare", f"{REFERENCE}/h100_invariance/invariance"),
+        *("--kernels", "auto_batch_invariant,auto"),
+    ),
     "selftest/h200": ("selftest", "--rows", f"{REFERENCE}/h200_selftest"),
     "selftest/h200_limits": ("selftest", "--rows", f"{REFERENCE}/h200_limits_selftest"),
 }
