@@ -172,8 +172,8 @@ def name_variants(frame: pd.DataFrame) -> pd.DataFrame:
     for (_, kernel), every in frame.groupby(["operation", "kernel"])["params"]:
         distinct = {json.dumps(params): params for params in every}.values()
         keys = sorted({key for params in distinct for key in params})
-        varying = [k for k in keys if len({json.dumps(p.get(k)) for p in distinct}) > 1]
         # older rows lack a tunable that came later, and None leaves it to the kernel: no name
+        varying = [k for k in keys if len({json.dumps(p[k]) for p in distinct if k in p}) > 1]
         names[every.index] = [
             " ".join([str(kernel), *(f"{k}={p[k]}" for k in varying if p.get(k) is not None)])
             for p in every
