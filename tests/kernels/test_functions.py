@@ -22,6 +22,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from kernels.cross_entropy.functions import cross_entropy
 from kernels.functions import softmax
+from kernels.kl_div.functions import kl_div
 from kernels.log_softmax.functions import log_softmax, logprob_entropy, logsumexp
 from tests.conftest import ROOT
 from tests.kernels.conftest import DTYPES
@@ -39,7 +40,7 @@ OF_A_DIMENSION: dict[str, tuple[Callable[..., torch.Tensor], Callable[..., torch
     "log_softmax": (log_softmax, torch.log_softmax),
     "logsumexp": (logsumexp, torch.logsumexp),
 }
-CALLED = (*OF_A_DIMENSION, "cross_entropy", "logprob_entropy")
+CALLED = (*OF_A_DIMENSION, "cross_entropy", "kl_div", "logprob_entropy")
 every = pytest.mark.parametrize("called", CALLED)
 of_a_dimension = pytest.mark.parametrize("called", OF_A_DIMENSION)
 X, T = torch.ones(3, 5), torch.tensor([1, 2, 3])
@@ -83,6 +84,24 @@ def due(input: torch.Tensor, target: torch.Tensor, **options: Any) -> torch.Tens
     return loss + z_loss * squares
 
 
+def divergence(
+    student: torch.Tensor, teacher: torch.Tensor, temperature: float = 1.0,
+    reverse: bool = False, reduction: str = "mean",
+) -> torch.Tensor:  # fmt: skip
+    """KL(teacher ‖ student), or the other way round, of each row."""
+    logq, logp = ((x.double() / temperature).log_softmax(-1) for x in (student, teacher))
+    given = (logp, logq) if reverse else (logq, logp)
+    losses = F.kl_div(*given, reduction="none", log_target=True).sum(-1)
+    return losses if reduction == "none" else getattr(losses, reduction)()
+
+
+# Their answers are in float32 at least
+OF_ROWS: dict[str, tuple[Callable[..., Answer], Callable[..., Answer]]] = {
+    "kl_div": (kl_div, divergence),
+    "logprob_entropy": (logprob_entropy, chosen),
+}
+
+
 def pair(
     called: str, target: torch.Tensor | None, **options: Any
 ) -> tuple[Function, Function, torch.dtype | None]:
@@ -96,11 +115,11 @@ def pair(
             lambda x: due(x, target, **formula),
             wanted,
         )
-    if called == "logprob_entropy":
-        assert target is not None
+    if called in OF_ROWS:
+        ours, formula = OF_ROWS[called]
         return (
-            lambda x: logprob_entropy(x, target, **options),
-            lambda x: chosen(x, target, **options),
+            lambda x: ours(x, target, **options),
+            lambda x: formula(x, target, **options),
             torch.float32,
         )
     ours, pytorchs = OF_A_DIMENSION[called]
@@ -115,7 +134,7 @@ def as_due(x: torch.Tensor, called: str, target: torch.Tensor | None = None, **o
     The gradient of a softmax or log-softmax in 16 bit is that of the rounded answer: left out.
     """
     ours, formula, dtype = pair(called, target, **options)
-    dtype = torch.promote_types(x.dtype, dtype) if called == "logprob_entropy" else dtype or x.dtype
+    dtype = torch.promote_types(x.dtype, dtype) if called in OF_ROWS else dtype or x.dtype
     leaf, wanted_of = x.detach().requires_grad_(), x.detach().double().requires_grad_()
     made, wanted = (
         (y,) if isinstance(y, torch.Tensor) else y for y in (ours(leaf), formula(wanted_of))
@@ -193,6 +212,12 @@ def drawn(draw: Any, called: str, x: torch.Tensor) -> tuple[torch.Tensor | None,
         classes = max(x.shape[-1], 1)
         target = torch.randint(classes, x.shape[:-1], device=x.device)
         return target, {"temperature": sampled(1, 0.7)}
+    if called == "kl_div":
+        options = {"temperature": sampled(1, 0.7), "reverse": draw(st.booleans())}
+        spread = draw(st.permutations(range(x.dim())))
+        teacher = torch.randn([x.shape[i] for i in spread], device=x.device).to(x.dtype)
+        back = [spread.index(i) for i in range(x.dim())]
+        return teacher.permute(back), options | {"reduction": sampled(*REDUCTIONS)}
     dim = sampled(1, 1, -1) if x.dim() > 1 else 1
     place = dim % x.dim() if x.dim() > 1 else 0
     classes, shape = x.shape[place], x.shape[:place] + x.shape[place + 1 :]
@@ -227,7 +252,7 @@ def test_any_call_gets_the_answer_and_gradient_of_float64(
     x = data.draw(tensors(least=0 if called in OF_A_DIMENSION else 1)).to(device)
     target, options = drawn(data.draw, called, x)
     # PyTorch's own refuses no column and no class
-    assume(0 not in x.shape or called not in ("logsumexp", "logprob_entropy"))
+    assume(0 not in x.shape or called not in ("logsumexp", *OF_ROWS))
     assume(called != "cross_entropy" or x.shape[options["dim"] if x.dim() > 1 else 0] > 0)
     as_due(x, called, target, **options)
 
@@ -235,9 +260,10 @@ def test_any_call_gets_the_answer_and_gradient_of_float64(
 @every
 def test_rows_of_many_tiles_are_right(device: str, called: str) -> None:
     x = torch.randn(2, 40_000, device=device)
-    # a whole tile of it first; the entropy's gradient in PyTorch's formula is NaN for it
-    x[1, :39_000] = -60 if called == "logprob_entropy" else -math.inf
+    # a whole tile of it first; gradients in PyTorch's formulas of the others are NaN for it
+    x[1, :39_000] = -60 if called in OF_ROWS else -math.inf
     target = torch.tensor([7, 39_500], device=device)
+    target = torch.randn_like(x) if called == "kl_div" else target
     as_due(x, called, target)
     if called == "softmax":
         as_due(x.t().contiguous(), called, dim=0, temperature=0.5)
@@ -312,6 +338,26 @@ def test_log_probability_and_entropy_of_infinite_logits_and_no_class(
     assert dentropy.isfinite().all()
     assert dlogprob[2].isnan().all() == (not watches)
     assert dlogprob[:2].isfinite().all()
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_a_divergence_of_padded_classes_and_from_a_teacher_that_learns(
+    device: str, reverse: bool
+) -> None:
+    x, teacher = torch.randn(2, 3, 96, device=device)
+    for each in (x, teacher):
+        each[:, 70:] = -math.inf
+    x.requires_grad_()
+    loss = kl_div(x, teacher, reverse=reverse)
+    wanted = divergence(x[:, :70], teacher[:, :70], reverse=reverse)
+    found, right = (torch.autograd.grad(y, x)[0] for y in (loss, wanted))
+    torch.testing.assert_close((loss, found), (wanted.float(), right), rtol=1e-5, atol=1e-6)
+    x.detach()[:, :60] = -math.inf
+    assert kl_div(x, teacher, reverse=reverse).isinf() == (not reverse)
+    leaf, student = torch.randn(3, 96, device=device).requires_grad_(), x.detach().sigmoid()
+    taught = (f(student, leaf, reverse=reverse).sum() for f in (kl_div, divergence))
+    found, right = (torch.autograd.grad(y, leaf)[0] for y in taught)
+    torch.testing.assert_close(found, right, rtol=1e-5, atol=1e-6)
 
 
 def test_capped_and_large_logits_keep_their_digits(device: str) -> None:
@@ -404,6 +450,7 @@ def watched(f: Function) -> Callable[..., Any]:
 NUMBERS: dict[str, tuple[Callable[..., Any], tuple[str, ...]]] = {
     "softmax": (lambda x, target, **options: softmax(x, **options), ("temperature",)),
     "logprob_entropy": (logprob_entropy, ("temperature",)),
+    "kl_div": (lambda x, target, **options: kl_div(x, x, **options), ("temperature",)),
     "cross_entropy": (cross_entropy, ("temperature", "softcap", "z_loss")),
     "by PyTorch's operations": (watched(cross_entropy), ("temperature", "softcap", "z_loss")),
 }
@@ -485,6 +532,11 @@ def test_what_pytorch_refuses_is_refused_alike(
         (cross_entropy, (X, T), {"dim": 3}, IndexError),
         (cross_entropy, (X, T), {"dim": "last"}, TypeError),
         (softmax, (X,), {"batch_invariant": 1}, TypeError),
+        (kl_div, (3, X), {}, TypeError),
+        (kl_div, (X, X[:2]), {}, ValueError),
+        (kl_div, (X, X.half()), {}, RuntimeError),
+        (kl_div, (X, X), {"reduction": "batchmean"}, ValueError),
+        (kl_div, (X, X), {"reverse": 1}, TypeError),
     ],
 )
 def test_what_only_ours_take_is_refused(

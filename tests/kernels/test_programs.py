@@ -17,6 +17,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 from kernels.cross_entropy.functions import cross_entropy
 from kernels.functions import softmax
+from kernels.kl_div.functions import kl_div
 from kernels.log_softmax.functions import log_softmax, logprob_entropy, logsumexp
 from tests.kernels.test_functions import (
     OF_A_DIMENSION,
@@ -30,7 +31,7 @@ from tests.kernels.test_functions import (
 )
 
 # Of a matrix of three rows and four columns
-NAMES = (*OF_A_DIMENSION, "cross_entropy", "loss of rows", "logprob_entropy")
+NAMES = (*OF_A_DIMENSION, "cross_entropy", "loss of rows", "kl_div", "logprob_entropy")
 SHAPE = (3, 4)
 every = pytest.mark.parametrize("called", NAMES)
 
@@ -43,6 +44,10 @@ def both(called: str, device: str) -> tuple[Function, Function]:
     elif called == "logprob_entropy":
         ours, formula, _ = pair(called, target.clamp(min=0), temperature=0.7)
         return lambda x: torch.stack(ours(x)), lambda x: torch.stack(formula(x))
+    elif called == "kl_div":
+        teacher = torch.linspace(-2, 2, 12, dtype=torch.float64, device=device).view(SHAPE)
+        ours, formula, _ = pair(called, teacher, temperature=0.7, reduction="none")
+        return ours, formula
     elif called not in OF_A_DIMENSION:
         options = {
             "weight": torch.tensor([0.3, 0.9, 0.5, 0.2], dtype=torch.float64, device=device),
@@ -154,7 +159,7 @@ PROGRAMS: dict[str, Callable[[Function, torch.Tensor, torch.Tensor], Any]] = {
     "compiled hessian": lambda f, x, t: compiled(func.hessian(squared(f)))(x),
 }
 # Symbolic shapes ask for targets that are traced too; a compiler takes a second and more
-WITH_TARGETS = ("cross_entropy", "loss of rows", "logprob_entropy")
+WITH_TARGETS = ("cross_entropy", "loss of rows", "kl_div", "logprob_entropy")
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::torch.jit.TracerWarning")
@@ -284,6 +289,8 @@ OPTIONS: dict[str, tuple[Callable[..., Answer], list[Any]]] = {
     "logsumexp dim": (lambda x, t, v: logsumexp(x, v), [-1, 0]),
     "logsumexp keepdim": (lambda x, t, v: logsumexp(x, 1, v), [False, True]),
     "entropy temperature": (lambda x, t, v: logprob_entropy(x, t, temperature=v), [1.0, 0.7, 2]),
+    "kl temperature": (lambda x, t, v: kl_div(x, x.detach().sin(), temperature=v), [1.0, 0.7, 2]),
+    "kl reverse": (lambda x, t, v: kl_div(x, x.detach().sin(), reverse=v), [False, True]),
     "ignore_index": (lambda x, t, v: cross_entropy(x, t, ignore_index=v), [-100, 3, 5]),
     "reduction": (lambda x, t, v: cross_entropy(x, t, reduction=v), ["mean", "sum", "none"]),
     "label_smoothing": (lambda x, t, v: cross_entropy(x, t, label_smoothing=v), [0.0, 0.1, 0.3]),
@@ -345,6 +352,7 @@ UNCHANGED: dict[str, Callable[..., Answer]] = {
     "cross_entropy": lambda x, t: cross_entropy(x, t),
     "loss of rows": lambda x, t: cross_entropy(x, t, reduction="none"),
     "logprob_entropy": lambda x, t: logprob_entropy(x, t.clamp(min=0)),
+    "kl_div": lambda x, t: kl_div(x, x.detach().sin(), reverse=True),
 }
 
 
