@@ -68,7 +68,11 @@ def logsumexp(x: torch.Tensor, dim: int = -1, keepdim: bool = False) -> torch.Te
 
 
 def logprob_entropy(
-    logits: torch.Tensor, target: torch.Tensor, *, temperature: float = 1.0
+    logits: torch.Tensor,
+    target: torch.Tensor,
+    *,
+    temperature: float = 1.0,
+    ignore_index: int | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """log p[target] and the entropy −Σ p·log p in one read; p = softmax(logits / temperature).
 
@@ -80,6 +84,7 @@ def logprob_entropy(
             other dimensions can be merged into one, else copied first.
         target: (…), int64.
         temperature: From 1e-30 to 1e30.
+        ignore_index: Rows with this target have 0 for both, and no part in the gradient.
 
     Raises:
         RuntimeError: the target has a wrong dtype or device, or the logits no floating dtype.
@@ -88,9 +93,15 @@ def logprob_entropy(
     """
     if type(temperature) is not float:
         temperature = number("temperature", temperature)
-    if target is None:
+    if target is None or ignore_index is not None:
         _check_target(logits, target, temperature)
-    return NUMBERS.run((logits, target), (temperature,))  # type: ignore[no-any-return]
+    if ignore_index is None:
+        return NUMBERS.run((logits, target), (temperature,))  # type: ignore[no-any-return]
+    if not isinstance(ignore_index, int) or isinstance(ignore_index, bool):
+        raise TypeError(f"ignore_index must be int, not {type(ignore_index).__name__}")
+    ignored = target == ignore_index
+    logprob, entropy = NUMBERS.run((logits, target.masked_fill(ignored, 0)), (temperature,))
+    return logprob.masked_fill(ignored, 0), entropy.masked_fill(ignored, 0)
 
 
 # --- log-softmax ---

@@ -49,11 +49,14 @@ X, T = torch.ones(3, 5), torch.tensor([1, 2, 3])
 # --- PyTorch's formulas, in float64 or as transforms have them ---
 
 
-def chosen(x: torch.Tensor, target: torch.Tensor, temperature: float = 1.0) -> Answer:
+def chosen(x: torch.Tensor, target: torch.Tensor, temperature: float = 1.0,
+           ignore_index: int | None = None) -> Answer:  # fmt: skip
     """Log-probability and entropy."""
+    counts = torch.ones_like(target) if ignore_index is None else target != ignore_index
     logp = torch.log_softmax(x.double() / temperature, -1)
     entropy = -torch.where(logp.exp() > 0, logp.exp() * logp, 0.0).sum(-1)
-    return logp.gather(-1, target[..., None])[..., 0], entropy
+    logprob = logp.gather(-1, (target * counts)[..., None])[..., 0]
+    return logprob * counts, entropy * counts
 
 
 def due(input: torch.Tensor, target: torch.Tensor, **options: Any) -> torch.Tensor:
@@ -209,15 +212,14 @@ def drawn(draw: Any, called: str, x: torch.Tensor) -> tuple[torch.Tensor | None,
             options["temperature"] = sampled(1.0, 0.3, 7)
         return None, options
     if called == "logprob_entropy":
-        classes = max(x.shape[-1], 1)
-        target = torch.randint(classes, x.shape[:-1], device=x.device)
-        return target, {"temperature": sampled(1, 0.7)}
+        target = torch.randint(max(x.shape[-1], 1), x.shape[:-1], device=x.device)
+        ignored = sampled(None, -100, 0)
+        target[torch.rand(target.shape, device=x.device) < 0.4] = ignored or 0
+        return target, {"temperature": sampled(1, 0.7), "ignore_index": ignored}
     if called == "kl_div":
         options = {"temperature": sampled(1, 0.7), "reverse": draw(st.booleans())}
-        spread = draw(st.permutations(range(x.dim())))
-        teacher = torch.randn([x.shape[i] for i in spread], device=x.device).to(x.dtype)
-        back = [spread.index(i) for i in range(x.dim())]
-        return teacher.permute(back), options | {"reduction": sampled(*REDUCTIONS)}
+        teacher = torch.randn(x.shape[::-1]).to(x).permute(*reversed(range(x.dim())))
+        return teacher, options | {"reduction": sampled(*REDUCTIONS)}
     dim = sampled(1, 1, -1) if x.dim() > 1 else 1
     place = dim % x.dim() if x.dim() > 1 else 0
     classes, shape = x.shape[place], x.shape[:place] + x.shape[place + 1 :]
@@ -347,16 +349,14 @@ def test_a_divergence_of_padded_classes_and_from_a_teacher_that_learns(
     x, teacher = torch.randn(2, 3, 96, device=device)
     for each in (x, teacher):
         each[:, 70:] = -math.inf
-    x.requires_grad_()
-    loss = kl_div(x, teacher, reverse=reverse)
+    loss = kl_div(x.requires_grad_(), teacher, reverse=reverse)
     wanted = divergence(x[:, :70], teacher[:, :70], reverse=reverse)
     found, right = (torch.autograd.grad(y, x)[0] for y in (loss, wanted))
     torch.testing.assert_close((loss, found), (wanted.float(), right), rtol=1e-5, atol=1e-6)
     x.detach()[:, :60] = -math.inf
     assert kl_div(x, teacher, reverse=reverse).isinf() == (not reverse)
     leaf, student = torch.randn(3, 96, device=device).requires_grad_(), x.detach().sigmoid()
-    taught = (f(student, leaf, reverse=reverse).sum() for f in (kl_div, divergence))
-    found, right = (torch.autograd.grad(y, leaf)[0] for y in taught)
+    found, right = (torch.autograd.grad(f(student, leaf), leaf)[0] for f in (kl_div, divergence))
     torch.testing.assert_close(found, right, rtol=1e-5, atol=1e-6)
 
 
@@ -528,6 +528,7 @@ def test_what_pytorch_refuses_is_refused_alike(
         (logprob_entropy, (X, T[:2]), {}, ValueError),
         (logprob_entropy, (torch.tensor(1.0), torch.tensor(0)), {}, ValueError),
         (logprob_entropy, (X, T.int()), {}, RuntimeError),
+        *((logprob_entropy, (X, T), {"ignore_index": i}, TypeError) for i in (True, 1.0)),
         (logprob_entropy, (X.int(), T), {}, RuntimeError),
         *((cross_entropy, (X, T), {"dtype": dtype}, TypeError) for dtype in (torch.int32, "f4")),
         (cross_entropy, (X, T), {"dim": 3}, IndexError),

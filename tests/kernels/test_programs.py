@@ -42,12 +42,11 @@ def both(called: str, device: str) -> tuple[Function, Function]:
     if called == "softmax":
         options = {"dim": 0, "temperature": 0.7, "dtype": torch.float64}
     elif called == "logprob_entropy":
-        ours, formula, _ = pair(called, target.clamp(min=0), temperature=0.7)
+        ours, formula, _ = pair(called, target, temperature=0.7, ignore_index=-100)
         return lambda x: torch.stack(ours(x)), lambda x: torch.stack(formula(x))
     elif called == "kl_div":
         teacher = torch.linspace(-2, 2, 12, dtype=torch.float64, device=device).view(SHAPE)
-        ours, formula, _ = pair(called, teacher, temperature=0.7, reduction="none")
-        return ours, formula
+        return pair(called, teacher, temperature=0.7, reduction="none")[:2]
     elif called not in OF_A_DIMENSION:
         options = {
             "weight": torch.tensor([0.3, 0.9, 0.5, 0.2], dtype=torch.float64, device=device),
@@ -288,6 +287,7 @@ OPTIONS: dict[str, tuple[Callable[..., Answer], list[Any]]] = {
     "log_softmax dtype": (lambda x, t, v: log_softmax(x, dtype=v), [None, torch.float64]),
     "logsumexp dim": (lambda x, t, v: logsumexp(x, v), [-1, 0]),
     "logsumexp keepdim": (lambda x, t, v: logsumexp(x, 1, v), [False, True]),
+    "entropy ignoring": (lambda x, t, v: logprob_entropy(x, t, ignore_index=v), [None, 3, -100]),
     "entropy temperature": (lambda x, t, v: logprob_entropy(x, t, temperature=v), [1.0, 0.7, 2]),
     "kl temperature": (lambda x, t, v: kl_div(x, x.detach().sin(), temperature=v), [1.0, 0.7, 2]),
     "kl reverse": (lambda x, t, v: kl_div(x, x.detach().sin(), reverse=v), [False, True]),
