@@ -98,9 +98,8 @@ def divergence(
     return losses if reduction == "none" else getattr(losses, reduction)()
 
 
-# Their answers are in float32 at least
 OF_ROWS: dict[str, tuple[Callable[..., Answer], Callable[..., Answer]]] = {
-    "kl_div": (kl_div, divergence),
+    "kl_div": (kl_div, divergence),  # both answer in float32 at least
     "logprob_entropy": (logprob_entropy, chosen),
 }
 
@@ -142,12 +141,13 @@ def as_due(x: torch.Tensor, called: str, target: torch.Tensor | None = None, **o
     made, wanted = (
         (y,) if isinstance(y, torch.Tensor) else y for y in (ours(leaf), formula(wanted_of))
     )
+    terms = {"atol": 1e-4} if called == "kl_div" and x.dtype != torch.float64 else {}  # cancel
     coarse = max((dtype, x.dtype) if called == "softmax" else (dtype,), key=_eps)
     for y, its in zip(made, wanted, strict=True):
         assert (y.shape, y.dtype) == (its.shape, dtype)
         assert y.is_contiguous()
         fine = CLOSE[torch.float32] if dtype is torch.float64 is not x.dtype else CLOSE[coarse]
-        torch.testing.assert_close(y.double(), its, **fine, equal_nan=True)
+        torch.testing.assert_close(y.double(), its, **(fine | terms), equal_nan=True)
     with torch.no_grad():
         again = ours(x)
         again = (again,) if isinstance(again, torch.Tensor) else again
@@ -169,7 +169,7 @@ def as_due(x: torch.Tensor, called: str, target: torch.Tensor | None = None, **o
             [wanted[i] for i in there], wanted_of, [dy.double() for dy in dys], retain_graph=True
         )
         assert (dx.shape, dx.dtype) == (x.shape, x.dtype)
-        torch.testing.assert_close(dx.double(), wanted_dx, **close, equal_nan=True)
+        torch.testing.assert_close(dx.double(), wanted_dx, **(close | terms), equal_nan=True)
     return made
 
 
