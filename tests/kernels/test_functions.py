@@ -245,7 +245,7 @@ def drawn(draw: Any, called: str, x: torch.Tensor) -> tuple[torch.Tensor | None,
     return target, options
 
 
-@pytest.mark.parametrize("called", [name for name in CALLED if name != "kl_div"])
+@every
 @pytest.mark.timeout(240)
 @settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
@@ -257,6 +257,7 @@ def test_any_call_gets_the_answer_and_gradient_of_float64(
     # PyTorch's own refuses no column and no class
     assume(0 not in x.shape or called not in ("logsumexp", *OF_ROWS))
     assume(called != "cross_entropy" or x.shape[options["dim"] if x.dim() > 1 else 0] > 0)
+    assume(called != "kl_div" or x[..., 0].numel() < 100)  # a row's program interpreted is slow
     as_due(x, called, target, **options)
 
 
