@@ -76,21 +76,21 @@ class Inputs:
 
     @cached_property
     def main(self) -> pd.DataFrame:
-        """The rows of one set for each operation, with those of its roof in the same set.
+        """The rows of one set for each operation and card, with those of its roof in the same set.
 
         Softmax comes from the set that timed most of the sources' variants, every other operation
         from the set that timed most of its kernels; of equal ones the one with more times counts.
         """
         frame = self.frame
         known, kept = frame[timed(frame)], pd.Series(False, frame.index)
-        for operation, every in frame.groupby("operation"):
-            mine = known[known["operation"] == operation]
+        for (gpu, operation), every in frame.groupby(["gpu", "operation"]):
+            mine = known[known["operation"].eq(operation) & known["gpu"].eq(gpu)]
             wanted = mine[mine["kernel"].isin(SOURCED)] if operation == OPERATION else mine
             sets = (wanted if len(wanted) else mine).groupby("set")["kernel"]
             order = sets.agg(["nunique", "size"]).sort_values(["nunique", "size"], kind="stable")
-            here = frame["set"] == (order.index[-1] if len(order) else every["set"].iloc[0])
-            roofs = every.loc[here, "roof"].unique()
-            kept |= here & frame["operation"].isin([operation, *roofs])
+            best = order.index[-1] if len(order) else every["set"].iloc[0]
+            here = frame["set"].eq(best) & frame["gpu"].eq(gpu)
+            kept |= here & frame["operation"].isin([operation, *every.loc[here, "roof"].unique()])
         return frame[kept]
 
 

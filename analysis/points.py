@@ -3,7 +3,8 @@
 A point is a shape and dtype under one protocol on one GPU. At a point a rival's time stands over
 ours in the same visit, which is a round of a recording. One kernel of each operation stands for
 this project, and who made the others is said in ``conf/kernel`` (``by:``). Rows of two sets are
-never mixed: of each operation those sets count whose rows have most public kernels.
+never mixed: of each operation and card those count whose rows have most public kernels. The card
+with most points comes first.
 
 The mean of ratios, its interval and the share of a roof are defined here, once.
 """
@@ -123,9 +124,11 @@ def points(frame: pd.DataFrame, operation: str = OPERATION, ours: str = "") -> p
         peers = one.loc[one["role"] == "peer", "kernel"].nunique()
         return peers, len(one.drop_duplicates(PLACE))
 
-    best = max((one for _, one in kept.groupby("set")), key=worth, default=kept)
+    best = kept.iloc[:0]
+    for _, card in kept.groupby("gpu"):
+        best = pd.concat([best, max((one for _, one in card.groupby("set")), key=worth)])
     order: dict[Any, list[Any]] = {"timer": [*TIMERS], "dtype": [*ITEM_BYTES]}
-    order["tuned"] = [True, False]
+    order |= {"tuned": [True, False], "gpu": [*best["gpu"].value_counts().index]}
     return best.sort_values(
         ["gpu", "timer", "cache", "tuned", "rows", "cols", "dtype", "kernel", *VISIT],
         key=lambda one: one.map(order[one.name].index) if one.name in order else one,

@@ -19,6 +19,7 @@ from analysis.format import Table, table, texts, write_table
 from analysis.load import Inputs, read_inputs
 from analysis.published import OPERATION
 from analysis.selection import Query, name_variants, timed
+from experiments.data.cards import card_of
 from experiments.data.files import RowsError
 
 EXPLAINED = 0.10  # traffic explains a time within a tenth of the prediction
@@ -41,12 +42,13 @@ def checked(inputs: Inputs) -> pd.DataFrame:
     points["faster"] = ~near & points["ratio"].lt(1)
     points["slower"] = ~near & points["ratio"].gt(1)
     points = points.sort_values(["dtype", "rows", "cols", "round"], kind="stable")
-    return ordered(points, "other", "operation")
+    return ordered(points, "gpu", "other", "operation")
 
 
 def check_table(points: pd.DataFrame) -> Table:
     """How many times of each variant are as predicted; the CSV has a line per point."""
-    groups = points.groupby(["operation", "variant"], sort=False)
+    cards = points["gpu"].map(lambda gpu: card_of(str(gpu)).name).rename("card")
+    groups = points.groupby([cards, "operation", "variant"], sort=False)
     shown = groups[["explained", "faster", "slower"]].sum()
     shown.insert(0, "points", groups.size())
     shown["time / predicted"] = groups["ratio"].median().map("{:.2f}".format)

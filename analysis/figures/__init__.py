@@ -21,6 +21,7 @@ from analysis.figures.limits import HEADLINE, LIMITS
 from analysis.figures.lines import LineFigure
 from analysis.figures.specs import LINE_FIGURES
 from analysis.figures.style import DOT, FAINT, INK, MUTED, Canvas, Figure, Page, style_of, write
+from analysis.kernels import FIGURES as SHARES
 from analysis.load import Inputs, kernel_name, read_inputs
 from analysis.published import name_of
 from experiments.data.files import RowsError
@@ -123,7 +124,7 @@ Picture = tuple[Figure | LineFigure, Page]
 # The sources' figures by source and number, then this project's own.
 FIGURES: tuple[Figure | LineFigure, ...] = tuple(
     sorted(
-        (*LINE_FIGURES, HEADLINE, LIMITS, *TRAFFIC_FIGURES),
+        (*LINE_FIGURES, HEADLINE, LIMITS, *SHARES, *TRAFFIC_FIGURES),
         key=lambda figure: (not figure.source, figure.id if figure.source else ""),
     )
 )

@@ -1,4 +1,4 @@
-"""The sources' tables and this project's own: times, errors, memory, equal bits and traffic.
+"""The sources' tables and this project's own: times, errors and traffic; `kernels` has the rest.
 
 A table is one entry of `TABLES`: a function of the inputs, which yields tables with the names of
 their files. The CSV beside a table has the numbers as they are and, in ``keys`` and ``recordings``,
@@ -20,7 +20,8 @@ import sympy
 
 from analysis.__main__ import finish, only
 from analysis.figures.style import by_shape, file_name, ordered, protocol, slug, variant_order
-from analysis.format import BEHIND, Cell, Named, Table, number_text, table, texts, write_table
+from analysis.format import Cell, Named, Table, number_text, table, texts, write_table
+from analysis.kernels import kernels
 from analysis.load import Inputs, kernel_name, read_inputs
 from analysis.points import NEEDS
 from analysis.published import OPERATION, Line, N, compared, equal, expression, sources
@@ -129,41 +130,6 @@ def c_ex(inputs: Inputs) -> Named:
     if "online" in set(inputs.main["kernel"]):
         title = "C-ex: the worked example, recomputed"
         yield "c_ex", Table(title, Line._fields, compared(), texts("c_ex"))
-
-
-def memory(inputs: Inputs) -> Named:
-    """The most memory that a call had beyond its inputs, in matrices of M×N elements."""
-    frame = inputs.main
-    known = frame["peak_bytes"].notna() & (frame["status"] == "ok") & frame["rows"].gt(0)
-    known &= frame["cols"].gt(0) & (frame["operation"] != frame["roof"])
-    wide, most = ["rows", "cols"], {"peak_bytes": ("peak_bytes", "max")}
-    for at, rows in name_variants(frame[known]).groupby(["gpu", "operation", "dtype"]):
-        gpu, operation, dtype = map(str, at)
-        peaks = rows.groupby([*wide, "variant"], as_index=False).agg(**most, **BEHIND)
-        matrix = peaks[wide].prod(axis=1) * ITEM_BYTES[dtype]
-        peaks.insert(4, "matrices", peaks["peak_bytes"] / matrix)
-        shown = by_shape(peaks.assign(text=peaks["matrices"].map("{:,.2f}".format)))
-        title = f"Peak memory beyond the inputs: {card_of(gpu).name}, {operation}, {dtype}"
-        stem = "-".join(["memory", slug(operation), slug(gpu), dtype])
-        yield stem, table(title, shown, texts("memory"), peaks)
-
-
-def determinism(inputs: Inputs) -> Named:
-    """How often answers are always the same bits; the CSV has every point."""
-    rows = name_variants(inputs.frame[inputs.frame["deterministic"].notna()])
-    same = {"deterministic": "the same at each call", "batch_invariant": "the same in any M"}
-    worst = {name: (name, "min") for name in same}  # of several visits
-    for gpu, mine in rows.astype(dict.fromkeys(same, "boolean")).groupby("gpu"):
-        groups = mine.groupby(["operation", "variant", *POINT], as_index=False)
-        points = ordered(groups.agg(**worst, **BEHIND), "operation")
-        each = points.groupby(["operation", "variant"], sort=False)
-        shown = each.size().rename("points").to_frame()
-        for name, text in same.items():
-            known = each[name].agg(["sum", "count"]).astype(str)
-            shown[text] = (known["sum"] + " of " + known["count"]).replace("0 of 0", "–")
-        title = f"The same bits: {card_of(str(gpu)).name}"
-        found = table(title, shown.reset_index(), texts("determinism"), points)
-        yield f"determinism-{slug(str(gpu))}", found
 
 
 def a_tab1(inputs: Inputs) -> Named:
@@ -309,8 +275,7 @@ TABLES: Mapping[str, tuple[str, Callable[[Inputs], Named]]] = {
     "c_ex": ("rows of online, of which C works an example", c_ex),
     "d_test": ("rows at 1823×781 (grid=irregular)", d_test),
     "limits": (NEEDS, limits.limits),
-    "determinism": ("rows asked for the same bits (determinism=true)", determinism),
-    "memory": ("rows that say how much memory a call had", memory),
+    "kernels": ("rows with a time, or asked for the same bits (determinism=true)", kernels),
     "traffic": ("counts or counters of the rows' kernels (make counters)", traffic),
 }
 

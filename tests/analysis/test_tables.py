@@ -14,7 +14,7 @@ from analysis.load import Declarations, Inputs, Records, load
 from analysis.tables import TABLES, tables_of
 from experiments.data.rows import Row
 from tests.analysis.loss_rows import SHAPES, loss
-from tests.analysis.plausible import interpreted, paper, row, unsupported, write
+from tests.analysis.plausible import interpreted, row, unsupported, write
 from tests.analysis.records import count, counters, h200
 from tests.conftest import ROOT
 
@@ -73,15 +73,16 @@ def test_main_is_of_one_operation_marks_the_fastest_and_never_calls_l2_a_win(
     assert {*data_of(table)["variant"]} == {"copy", "torch", "fused", "online"}
 
 
-def test_memory_is_told_in_matrices(tmp_path: Path) -> None:
+def test_each_kernel_has_a_line_of_time_share_memory_and_error(tmp_path: Path) -> None:
     rows = loss({"ce_auto": 0.25, "read": 0.24}, SHAPES[:2])
-    rows += loss({"ce_naive": 2.0}, SHAPES[:1], peak_bytes=3 * 8192 * 32000 * 2)
-    [(stem, table)] = make("memory", tmp_path, rows).items()
-    assert stem == "memory-cross-entropy-nvidia-h200-bfloat16"
-    assert table.heads == ["M×N", "ce_naive", "ce_auto"]
-    assert table.lines == [["8192×32000", "3.00", "0.00"], ["8192×50257", "–", "0.00"]]
-    assert data_of(table)["peak_bytes"].tolist() == [32768, 3 * 8192 * 32000 * 2, 32768]
-    assert make("memory", tmp_path / "older", paper()) == {}
+    rows += loss({"ce_torch": 1.0}, SHAPES[:1], peak_bytes=3 * 8192 * 32000 * 2)
+    [(stem, table)] = make("kernels", tmp_path, rows).items()
+    assert stem == "kernels-nvidia-h200"
+    assert [line[1:6] for line in table.lines] == [
+        ["ce_torch", "1", "4.00", "24.0", "3.00"],
+        ["ce_auto", "2", "1.00", "96.0", "0.00"],
+    ]
+    assert data_of(table)["cols"].tolist() == [32000, 32000, 50257]
 
 
 def test_where_answers_are_not_the_same_bits_is_said(tmp_path: Path) -> None:
@@ -95,11 +96,11 @@ def test_where_answers_are_not_the_same_bits_is_said(tmp_path: Path) -> None:
         judged("three_pass", 256, True, None),
         row("torch", 256),  # nobody asked
     ]
-    [table] = make("determinism", tmp_path, rows).values()
-    assert [line[1:] for line in table.lines] == [
-        ["naive", "6", "0 of 6", "0 of 6"],
-        ["three_pass", "1", "1 of 1", "–"],
-        ["online", "3", "3 of 3", "1 of 3"],
+    [table] = make("kernels", tmp_path, rows).values()
+    assert [[line[1], *line[-2:]] for line in table.lines] == [
+        ["naive", "0 of 6", "0 of 6"],
+        ["three_pass", "1 of 1", "–"],
+        ["online", "3 of 3", "1 of 3"],
     ]
     apart = data_of(table).set_index("variant").loc["online", ["cols", "batch_invariant"]]
     assert apart.to_numpy().tolist() == [[256, False], [512, False], [1024, True]]

@@ -7,9 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from analysis.figures import FIGURES
 from analysis.figures.lines import LineFigure
-from analysis.figures.specs import A_FIG2, C_FIG3, D_FIG1, E_FIG1
+from analysis.figures.specs import A_FIG2, C_FIG3, D_FIG1, E_FIG1, LINE_FIGURES
 from analysis.selection import Query
 from tests.analysis.drawing import NARROW, draw, inputs_of, lines, words
 from tests.analysis.loss_rows import SHAPES, loss
@@ -84,7 +83,7 @@ def test_a_single_size_or_no_time_at_all_is_no_figure(tmp_path: Path) -> None:
     failed = [row("torch", n, status="crashed", time_us=None) for n in NARROW]
     for i, rows in enumerate((single, failed)):
         inputs = inputs_of(tmp_path / str(i), rows)
-        assert [figure.id for figure in FIGURES if figure.pages(inputs)] == []
+        assert [one.id for one in LINE_FIGURES if one.pages(inputs)] == []
 
 
 @pytest.mark.parametrize(

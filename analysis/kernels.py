@@ -1,0 +1,151 @@
+"""Every kernel over all points of its operation: the table `kernels`, the figures of shares.
+
+The points are those of one card, of the first protocol and, where there are any, the large ones.
+Bits are compared at points of their own, which a sweep with ``determinism=true`` has.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from types import MappingProxyType
+
+import pandas as pd
+import seaborn as sns
+
+from analysis.estimate import geometric_mean
+from analysis.figures import style
+from analysis.figures.style import MUTED, Canvas, Figure, Page, ordered, slug, style_of
+from analysis.format import BEHIND, Named, number_text, table, texts
+from analysis.load import Inputs
+from analysis.points import LARGE_BYTES, maker
+from analysis.selection import PROTOCOLS, name_variants, timed
+from experiments.data.cards import card_of
+from experiments.data.jobs import OURS
+from experiments.data.rows import ITEM_BYTES
+
+SHAPE = ["rows", "cols", "dtype"]
+BITS = MappingProxyType({"deterministic": "same at each call", "batch_invariant": "same in any M"})
+HEADS = ("cross_entropy", "logprob_entropy", "kl_div")  # and their gradients
+EACH, NAMES, PERCENT = 0.165, 1.62, 0.5  # inches: a kernel's line, its name, and its number
+SUBTITLE = "a column per card, a line per kernel: its bandwidth over the roof's at the same shape"
+
+
+def kernel_points(inputs: Inputs) -> pd.DataFrame:
+    """A line per card, kernel and point.
+
+    ``us`` and ``share`` of the roof are medians of the visits of all recordings. Of ``matrices``,
+    the memory that a call had beyond its inputs in matrices of M×N, of ``relative_error`` and of
+    bits the worst visit counts.
+    """
+    frame = inputs.frame
+    good = frame["status"].eq("ok") & frame["operation"].ne(frame["roof"])
+    good &= frame["rows"].gt(0) & frame["cols"].gt(0) & ~frame["kernel"].str.contains("-")
+    rows = name_variants(frame[good])
+    each = [rows["gpu"], rows["operation"]]
+    protocols = zip(rows["timer"], rows["cache"], strict=True)
+    rank = pd.Series([PROTOCOLS.index(p) if p in PROTOCOLS else 99 for p in protocols], rows.index)
+    counted = timed(rows) & rows["fraction_of_roof"].notna()
+    counted &= rows["flops"].isna() | rows["arithmetic_us"].notna()  # else it is no bound
+    counted &= rank.eq(rank.where(counted).groupby(each).transform("min"))
+    large = counted & rows["compulsory_bytes"].ge(LARGE_BYTES)
+    counted &= large | ~large.groupby(each).transform("any")
+    items = rows["dtype"].map(ITEM_BYTES).astype(float)
+    rows = rows.assign(
+        us=rows["time_us"].where(counted),
+        share=rows["fraction_of_roof"].where(counted),
+        matrices=rows["peak_bytes"] / rows["rows"] / rows["cols"] / items,
+        **{name: rows[name].astype("boolean") for name in BITS},
+    )
+    rows = rows[counted | rows[[*BITS]].notna().any(axis=1)]
+    columns = {name: (name, "median") for name in ("us", "share")}
+    columns |= {name: (name, "max") for name in ("matrices", "relative_error")}
+    columns |= {name: (name, "min") for name in BITS} | BEHIND
+    found = rows.groupby(["gpu", "operation", "kernel", "variant", *SHAPE], as_index=False)
+    return ordered(found.agg(**columns), "gpu", "operation")
+
+
+def _mean_share(shares: pd.Series) -> float:
+    return geometric_mean(shares.dropna().clip(upper=1))
+
+
+def kernels(inputs: Inputs) -> Named:
+    """A line per kernel of a card: its time over ours, share, memory, bits and error."""
+    for gpu, points in kernel_points(inputs).groupby("gpu"):
+        lines = []
+        for operation, every in points.groupby("operation", sort=False):
+            shares = every.pivot(index=SHAPE, columns="variant", values="share")
+            own = min((one for one in every["kernel"] if maker(one) == OURS), default="")
+            for variant, mine in every.groupby("variant", sort=False):
+                # recordings are of several hosts: each time stands over the roof's beside it
+                beside = shares[own if own in shares else variant] / shares[variant]
+                line = {
+                    "operation": operation,
+                    "kernel": variant,
+                    "points": mine["us"].count(),
+                    "time / ours": number_text(geometric_mean(beside.dropna()), 2),
+                    "of roof, %": number_text(100 * _mean_share(mine["share"]), 1),
+                    "memory, MN": number_text(mine["matrices"].max(), 2),
+                    "largest error": mine["relative_error"].max(),
+                }
+                known = mine[[*BITS]].agg(["sum", "count"]).astype(str)
+                bits = (known.loc["sum"] + " of " + known.loc["count"]).replace("0 of 0", "–")
+                lines.append(line | bits.rename(BITS).to_dict())
+        title = f"Every kernel in one line: {card_of(str(gpu)).name}"
+        made = table(title, pd.DataFrame(lines), texts("kernels"), points.drop(columns="kernel"))
+        yield f"kernels-{slug(str(gpu))}", made
+
+
+def _pages(heads: bool, name: str, title: str, inputs: Inputs) -> list[Page]:
+    """A line per kernel of ours or of a library, below its operation, and a panel per card."""
+    points = kernel_points(inputs)
+    of_heads = points["operation"].str.startswith(HEADS)
+    points = ordered(points[of_heads.eq(heads) & points["kernel"].map(maker).ne("")], "operation")
+    groups = points.dropna(subset="share").groupby(["operation", "kernel", "gpu"], sort=False)
+    shares = groups["share"].agg(_mean_share).unstack("gpu")
+    if shares.empty:
+        return []
+    height = EACH * (len(shares) + shares.index.unique(0).size)
+    size = style.WIDTH, style.ABOVE + style.BELOW + height
+    cards = " and ".join(card_of(str(gpu)).name for gpu in shares)
+    small = texts("shares", cards=cards, large=f"{LARGE_BYTES / 1e6:.0f} MB")
+    return [Page(name, title, SUBTITLE, small, partial(_draw, shares=shares), size)]
+
+
+def _draw(canvas: Canvas, shares: pd.DataFrame) -> None:
+    width, height = canvas.get_size_inches()
+    wide, bottom = (width - NAMES) / shares.columns.size, style.BELOW / height
+    lines: list[tuple[str, str]] = []
+    for operation, mine in shares.groupby(level=0, sort=False):
+        lines += [(str(operation), ""), *mine.index]
+    for i, (gpu, known) in enumerate(shares.items()):
+        left, tall = (NAMES + i * wide) / width, 1 - bottom - style.ABOVE / height
+        ax = canvas.add_axes((left, bottom, (wide - PERCENT) / width, tall))
+        for line, share in known.dropna().items():
+            look, at = style_of(line[1]), lines.index(line)
+            ax.hlines(at, 0, share, color=look.color, lw=1.2, alpha=0.45, zorder=2)
+            ax.plot(share, at, zorder=3, clip_on=False, **look.dots(0.8, mew=0.4))
+            place = {"transform": ax.get_yaxis_transform(), "va": "center"}
+            ax.text(1.03, at, f"{100 * share:.0f} %", fontsize=6.5, color=MUTED, **place)
+        ax.set(xlim=(0, 1), ylim=(len(lines) - 0.4, -0.6))
+        ax.xaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
+        ax.set_yticks(range(len(lines)), [] if i else [one[1] or one[0] for one in lines])
+        ax.tick_params(labelsize=7.5)
+        ax.tick_params(axis="y", length=0)
+        for label, line in zip(ax.get_yticklabels(), lines, strict=not i):
+            label.set_fontweight("normal" if line[1] else "bold")
+        ax.set_title(card_of(str(gpu)).name, fontsize=8, color=MUTED, loc="left")
+        ax.grid(axis="x", zorder=0)
+        ax.set_axisbelow(True)
+        sns.despine(ax=ax, left=True)
+
+
+def _figure(name: str, title: str, heads: bool, what: str) -> Figure:
+    needs = f"{name} needs timed rows of our kernel or a public one, and of its roof"
+    caption = f"The share of each card's own roof that {what} reach, ours and the libraries'."
+    return Figure(name, needs, partial(_pages, heads, name, title), caption)
+
+
+FIGURES = (
+    _figure("shares", "Shares of the roof, by card", False, "all kernels but the losses"),
+    _figure("heads", "Shares of the roof, by card: losses", True, "the losses and their gradients"),
+)
