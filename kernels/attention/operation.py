@@ -188,7 +188,8 @@ def partial_sums(a: torch.Tensor, squares: torch.Tensor, y: torch.Tensor) -> tor
     by √(N/256). A 16-bit answer is rounded once from such a sum, whose own error does not show.
     """
     terms = a.shape[-1] if a.dtype == torch.float32 else 1
-    return y.abs() + squares.sqrt() * max(1.0, terms / 256) ** 0.5
+    roundings: float = max(1.0, terms / 256) ** 0.5
+    return y.abs() + squares.sqrt() * roundings
 
 
 def _product(
