@@ -52,7 +52,7 @@ class CompiledFormula(Kernel):
             NotCompiled: PyTorch ran the formula eagerly instead of compiling it. What is returned
                 raises where it would have to compile again.
         """
-        formula, constants = type(self).formula, self.constants(*inputs)
+        formula = type(self).formula
         if inputs[0].numel() == 0:
             return formula
         assert isinstance(formula, types.FunctionType)
@@ -65,7 +65,7 @@ class CompiledFormula(Kernel):
 
         def call(*inputs: torch.Tensor) -> Any:
             # Inductor may lay the result out like its input
-            y = compiled(*inputs, *constants)
+            y = compiled(*inputs)
             if isinstance(y, torch.Tensor):
                 return y.contiguous()
             return tuple(each.contiguous() for each in y)
@@ -83,10 +83,6 @@ class CompiledFormula(Kernel):
             # its call of g++ quotes no path
             return "Inductor compiles C++ only where the path of PyTorch has no space"
         return super().unsupported(shape, dtype, device)
-
-    def constants(self, *inputs: torch.Tensor) -> tuple[Any, ...]:
-        """The formula's arguments after the inputs."""
-        return ()
 
     @override
     def traffic(self) -> Traffic:

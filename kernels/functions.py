@@ -149,7 +149,7 @@ def _gradient_work(
     place = dim % max(y.dim(), 1)
 
     def launch(y: torch.Tensor, dy: torch.Tensor, dx: torch.Tensor) -> None:
-        BACKWARD.into(_at_least_1d(y), _at_least_1d(dy), _at_least_1d(dx), place, temperature)
+        BACKWARD.into((_at_least_1d(y), _at_least_1d(dy), _at_least_1d(dx)), place, temperature)
 
     return launch
 

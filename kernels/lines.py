@@ -20,7 +20,6 @@ import torch
 
 from .language import jit, next_power_of_two, tl
 from .launch import launch
-from .softmax.tiles import triton_statistics
 
 MOST = 16384  # elements of a tile of `along`: 32 per thread, of 16 warps
 SECTORS = 128  # bytes of neighbouring lines that a tile takes together: a line of the cache
@@ -65,7 +64,6 @@ def launch_tiles(
     tensors: Sequence[torch.Tensor],
     dim: int,
     temperature: float,
-    statistics: Any,
     most: int,
     num_warps: int | None = None,
     batch_invariant: bool = False,
@@ -74,13 +72,12 @@ def launch_tiles(
 
     Args:
         function: A kernel of the tensors, the three strides of each, the count of lines, ``cols``,
-            ``inner``, the inverse of the temperature, and the constants BLOCK, WIDTH, WHOLE (a tile
-            holds whole lines) and STATISTICS.
+            ``inner``, the inverse of the temperature, and the constants BLOCK, WIDTH and WHOLE (a
+            tile holds whole lines).
         tensors: The inputs, then the outputs. All have the same shape, at least one dimension and
             one element, and lines along ``dim``.
         dim: The dimension along which lines run, not negative.
         temperature: Positive.
-        statistics: Triton's name for the dtype of the computation.
         most: Elements of a tile.
         num_warps: Warps per program; None takes one for 512 elements of a tile, 4 to 32.
         batch_invariant: Whether the tile must not depend on the number of lines.
@@ -102,7 +99,7 @@ def launch_tiles(
         function,
         (-(-count // width),),
         (*tensors, *(one.strides for one in each), count, first.cols, first.inner, 1 / temperature),
-        constants | {"STATISTICS": statistics},
+        constants,
         num_warps=warps,
     )
 
@@ -120,8 +117,7 @@ def along(
         temperature: Positive.
         batch_invariant: As in `launch_tiles`.
     """
-    statistics = triton_statistics(y.dtype)
-    launch_tiles(_along, (x, y), dim, temperature, statistics, MOST, None, batch_invariant)
+    launch_tiles(_along, (x, y), dim, temperature, MOST, None, batch_invariant)
 
 
 @jit
@@ -181,8 +177,8 @@ def _along(
     BLOCK: tl.constexpr,
     WIDTH: tl.constexpr,
     WHOLE: tl.constexpr,
-    STATISTICS: tl.constexpr,
 ) -> None:
+    STATISTICS: tl.constexpr = tl.float64 if y.dtype.element_ty == tl.float64 else tl.float32
     line = tl.program_id(0).to(tl.int64) * WIDTH + tl.arange(0, WIDTH)
     inside = line < count
     x = starts(x, line, inner, x_strides)

@@ -173,9 +173,23 @@ class AttentionValues(OfHeads):
 
     @override
     def magnitude(self, p: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
-        """See `Operation`: √Σ(p·v)² + |y|, what partial sums of independent terms come to."""
-        y = _product(p, v, torch.Tensor.double)
-        return _product(p, v, lambda x: x.double().square()).sqrt() + y.abs()
+        """See `partial_sums`."""
+        squares = _product(p, v, lambda x: x.double().square())
+        return partial_sums(p, squares, self.reference(p, v))
+
+
+def partial_sums(a: torch.Tensor, squares: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    """The `Operation.magnitude` of a product y = a·b of independent terms: |y| + √Σ(a·b)².
+
+    So large do partial sums get. A sum in float32 rounds each of them, by up to half a spacing, and
+    independent roundings of N terms add up like √N: measured where products are added one by one,
+    the worst of 10⁵ elements are 12 spacings off at N = 127, 34 at 1000 and 63 at 4096. The
+    tolerance of 32 is right up to 256 terms; beyond, the second summand of a float32 product grows
+    by √(N/256). A 16-bit answer is rounded once from such a sum, whose own error does not show.
+    """
+    terms = a.shape[-1] if a.dtype == torch.float32 else 1
+    roundings: float = max(1.0, terms / 256) ** 0.5
+    return y.abs() + squares.sqrt() * roundings
 
 
 def _product(

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 from math import ceil, log2
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, NamedTuple
 
 import torch
 from typing_extensions import override
@@ -26,6 +26,7 @@ from ..device import (
 )
 from ..kernel import Kernel, Shape, power_of_two
 from ..language import MOST_PROGRAMS, gl
+from ..launch import load_hint, store_hint
 from ..softmax.tiles import vector
 from ..vectors import LONGEST
 from .ptx import LANES, SLOT
@@ -98,6 +99,19 @@ class OnCluster(Kernel):
         return None
 
 
+class How(NamedTuple):
+    """The constants of a launch: see `Cut` and `reading`; ``even`` where the last chunk is full."""
+
+    chunks: int
+    shared: int
+    vector: int
+    even: bool
+    ends: bool
+    packed: bool
+    loads: str
+    stores: str
+
+
 @dataclass(frozen=True)
 class Cut:
     """A row in chunks: tiles of programs × warps slices, each 32 lanes × one vector.
@@ -117,6 +131,11 @@ class Cut:
     chunks: int
     shared: int
     packed: bool
+
+    def how(self, x: torch.Tensor, width: int, ends: bool = False) -> How:
+        """The constants of a launch on rows like those of ``x``, read by vectors of ``width``."""
+        even, hints = x.shape[1] == self.chunks * self.chunk, (load_hint(x), store_hint(x))
+        return How(self.chunks, self.shared, width, even, ends, self.packed, *hints)
 
     def resident(self, width: int, device: Device) -> int:
         """Programs that the device holds at once, limited by registers and shared memory."""

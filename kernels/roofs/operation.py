@@ -14,7 +14,7 @@ import sympy
 import torch
 from typing_extensions import override
 
-from ..attention.operation import OfHeads
+from ..attention.operation import OfHeads, partial_sums
 from ..kernel import Array, Operation, Shape
 from ..traffic import M, N
 
@@ -89,9 +89,9 @@ class Matmul(Operation):
 
     @override
     def magnitude(self, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-        """See `Operation`: |y| + √Σ(a·b)², what partial sums of independent terms come to."""
-        a, b = a.double(), b.double()
-        return (a @ b).abs() + (a.square() @ b.square()).sqrt()
+        """See `partial_sums`."""
+        squares = a.double().square() @ b.double().square()
+        return partial_sums(a, squares, self.reference(a, b))
 
     @override
     def point_of(self, inputs: Sequence[torch.Tensor]) -> tuple[Shape, torch.dtype]:

@@ -37,7 +37,7 @@ from ..cluster.row import (
 )
 from ..device import device_of
 from ..language import async_copy, barrier, constant, gl, gluon_jit
-from ..launch import launch, load_hint, store_hint
+from ..launch import launch
 from ..traffic import M, N, Traffic
 from .operation import SOFTMAX
 from .tiles import empty_result
@@ -73,16 +73,7 @@ class Cluster(OnCluster):
                 _cluster,
                 (rows,),
                 (x, y, cols // unit, x.stride(0) // unit, x.stride(1)),
-                {
-                    "CHUNKS": plan.chunks,
-                    "SHARED": plan.shared,
-                    "VECTOR": width,
-                    "EVEN": cols == plan.chunks * plan.chunk,
-                    "ENDS": ends,
-                    "PACKED": plan.packed,
-                    "LOADS": load_hint(x),
-                    "STORES": store_hint(x),
-                },
+                {"HOW": plan.how(x, width, ends)},
                 num_warps=plan.warps,
                 num_ctas=plan.programs,
             )
@@ -96,26 +87,18 @@ def _exponential(value, shift):  # type: ignore[no-untyped-def]
 
 
 @gluon_jit
-def _cluster(  # type: ignore[no-untyped-def]
-    x,
-    y,
-    vectors,
-    row_vectors,
-    col_stride,
-    CHUNKS: gl.constexpr,
-    SHARED: gl.constexpr,
-    VECTOR: gl.constexpr,
-    EVEN: gl.constexpr,
-    ENDS: gl.constexpr,
-    PACKED: gl.constexpr,
-    LOADS: gl.constexpr,
-    STORES: gl.constexpr,
-):
+def _cluster(x, y, vectors, row_vectors, col_stride, HOW: gl.constexpr):  # type: ignore[no-untyped-def]
+    SHARED: gl.constexpr = HOW.shared
+    VECTOR: gl.constexpr = HOW.vector
+    ENDS: gl.constexpr = HOW.ends
+    PACKED: gl.constexpr = HOW.packed
+    LOADS: gl.constexpr = HOW.loads
+    STORES: gl.constexpr = HOW.stores
     SLICES: gl.constexpr = gl.num_ctas() * gl.num_warps()
     WIDTH: gl.constexpr = 32 * VECTOR
     layout: gl.constexpr = in_registers(VECTOR, gl.num_warps(), gl.num_ctas())
     single: gl.constexpr = in_registers(1, gl.num_warps(), gl.num_ctas())
-    HELD: gl.constexpr = CHUNKS - SHARED  # chunks in registers
+    HELD: gl.constexpr = HOW.chunks - SHARED  # chunks in registers
     TOGETHER: gl.constexpr = 2 if SHARED % 2 == 0 else 1  # chunks read from shared memory at once
 
     if SLICES > 1:
@@ -126,7 +109,7 @@ def _cluster(  # type: ignore[no-untyped-def]
     vectors = gl.cast(vectors, gl.int32)
     if ENDS:
         end, at_end, vectors, _ = ends_of(number, row_vectors, vectors, VECTOR, single)
-    row = whole_row(vectors, CHUNKS, VECTOR, EVEN)
+    row = whole_row(vectors, HOW.chunks, VECTOR, HOW.even)
 
     if SHARED > 0:
         waiting = gl.allocate_shared_memory(

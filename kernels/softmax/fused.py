@@ -24,7 +24,7 @@ from ..kernel import Kernel, Shape, power_of_two, whole_number
 from ..language import jit, next_power_of_two, tl
 from ..traffic import M, N, Traffic
 from .operation import SOFTMAX
-from .tiles import empty_result, load_tile, store_tile, too_wide, triton_statistics
+from .tiles import empty_result, load_tile, store_tile, too_wide
 
 INTERPRETED_PROGRAMS = 8  # few, so that the interpreter too takes a program over several rows
 ROOMY_SHARED_BYTES = 200_000  # tutorial 02: four stages above this, two below
@@ -70,7 +70,6 @@ class Fused(Kernel):
         options = {
             "BLOCK": next_power_of_two(cols),
             "STAGES": self._stages(next_power_of_two(cols), x.dtype, device),
-            "STATISTICS": triton_statistics(x.dtype),
             "num_warps": self.num_warps,
         }
 
@@ -113,8 +112,8 @@ def _fused(
     col_stride: tl.tensor,
     BLOCK: tl.constexpr,
     STAGES: tl.constexpr,
-    STATISTICS: tl.constexpr,
 ) -> None:
+    STATISTICS: tl.constexpr = tl.float64 if x.dtype.element_ty == tl.float64 else tl.float32
     first = tl.program_id(0)
     step = tl.num_programs(0)
     for index in tl.range(first, rows, step, num_stages=STAGES):

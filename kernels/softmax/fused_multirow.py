@@ -16,7 +16,7 @@ Source: PyTorch's PersistentSoftmax.cuh, whose warps take one or two rows of up 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar, NamedTuple
 
 import torch
 from typing_extensions import override
@@ -27,7 +27,7 @@ from ..language import MOST_PROGRAMS, jit, next_power_of_two, tl
 from ..launch import launch, load_hint, store_hint
 from ..traffic import M, N, Traffic
 from .operation import SOFTMAX
-from .tiles import empty_result, triton_statistics, vector
+from .tiles import empty_result, vector
 
 MOST_ROWS = 1024  # a program
 WARP = 32  # lanes
@@ -35,6 +35,21 @@ SHORT = 1024  # bytes of a row that takes half a warp
 FEW_ROWS = 128  # about the SMs of a large card
 UNEVEN_FROM = 256  # elements of a row
 MOST_ALIKE = 16  # rows that have a warp each
+
+
+class How(NamedTuple):
+    """The constants of a launch: tiles of ``rows`` × ``width``, ``pieces`` of them for whole rows.
+
+    ``vector`` is the number of elements by which rows can be read, see `tiles.vector`; ``loads``
+    and ``stores`` are eviction hints.
+    """
+
+    vector: int
+    rows: int
+    width: int
+    pieces: int
+    loads: str
+    stores: str
 
 
 @dataclass(frozen=True)
@@ -99,7 +114,7 @@ class Multirow(Kernel):
             warps = max(1, min(rows * block // a_warp, rows // 2 if in_pairs else 8, 8))
         return rows, self.num_warps or warps
 
-    def cut(self, x: torch.Tensor, elements: int) -> tuple[int, dict[str, Any], int]:
+    def cut(self, x: torch.Tensor, elements: int) -> tuple[int, How, int]:
         """Programs, constants and warps of a launch on rows like ``x``, by vectors of elements.
 
         A row is loaded by all of its warps, or by half a warp: that reduces a short row in four
@@ -110,16 +125,8 @@ class Multirow(Kernel):
         in_pairs = cols * x.element_size() <= SHORT and tile_rows >= 2 * warps
         lanes = WARP // 2 if in_pairs else WARP * max(1, warps // tile_rows)
         width = min(lanes * elements, next_power_of_two(cols))
-        constants = {
-            "VECTOR": elements,
-            "ROWS": tile_rows,
-            "WIDTH": width,
-            "PIECES": -(-cols // width),
-            "LOADS": load_hint(x),
-            "STORES": store_hint(x),
-            "STATISTICS": triton_statistics(x.dtype),
-        }
-        return -(-rows // tile_rows), constants, warps
+        how = How(elements, tile_rows, width, -(-cols // width), load_hint(x), store_hint(x))
+        return -(-rows // tile_rows), how, warps
 
 
 @dataclass(frozen=True)
@@ -141,9 +148,9 @@ class FusedMultirow(Multirow):
         y = empty_result(x) if y is None else y
         if x.numel() > 0:
             (rows, cols), elements = x.shape, vector(x)
-            programs, constants, warps = self.cut(x, elements)
+            programs, how, warps = self.cut(x, elements)
             sizes = rows, cols // elements, x.stride(0) // elements, x.stride(1)
-            launch(_fused_multirow, (programs,), (x, y, *sizes), constants, num_warps=warps)
+            launch(_fused_multirow, (programs,), (x, y, *sizes), {"HOW": how}, num_warps=warps)
         return y
 
 
@@ -163,14 +170,15 @@ def _fused_multirow(
     vectors: tl.tensor,
     row_stride: tl.tensor,
     col_stride: tl.tensor,
-    VECTOR: tl.constexpr,
-    ROWS: tl.constexpr,
-    WIDTH: tl.constexpr,
-    PIECES: tl.constexpr,
-    LOADS: tl.constexpr,
-    STORES: tl.constexpr,
-    STATISTICS: tl.constexpr,
+    HOW: tl.constexpr,
 ) -> None:
+    STATISTICS: tl.constexpr = tl.float64 if x.dtype.element_ty == tl.float64 else tl.float32
+    ROWS: tl.constexpr = HOW.rows
+    WIDTH: tl.constexpr = HOW.width
+    PIECES: tl.constexpr = HOW.pieces
+    LOADS: tl.constexpr = HOW.loads
+    STORES: tl.constexpr = HOW.stores
+    VECTOR: tl.constexpr = HOW.vector
     # Of an argument Triton knows no more than whether 16 divides it. Lengths in vectors, times
     # the constant VECTOR, show it that neither a mask nor the end of a row cuts a vector.
     cols = vectors * VECTOR

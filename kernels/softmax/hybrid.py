@@ -32,7 +32,6 @@ from .tiles import (
     statistics_dtype,
     store_tile,
     too_wide,
-    triton_statistics,
 )
 
 
@@ -69,7 +68,7 @@ class FusedRow(RowAProgram):
     @override
     def __call__(self, x: torch.Tensor, y: torch.Tensor | None = None) -> torch.Tensor:
         block = next_power_of_two(x.shape[1])
-        constants = {"BLOCK": block, "STATISTICS": triton_statistics(x.dtype)}
+        constants = {"BLOCK": block}
         return self.launch(_fused_row, x, y, self.num_warps or warps_by_width(block), constants)
 
 
@@ -89,7 +88,7 @@ class ThreePass(RowAProgram):
 
     @override
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
-        constants = {"BLOCK": self.block_size, "STATISTICS": triton_statistics(x.dtype)}
+        constants = {"BLOCK": self.block_size}
         return self.launch(_three_pass, x, None, self.num_warps, constants)
 
     @override
@@ -149,8 +148,8 @@ def _fused_row(
     row_stride: tl.tensor,
     col_stride: tl.tensor,
     BLOCK: tl.constexpr,
-    STATISTICS: tl.constexpr,
 ) -> None:
+    STATISTICS: tl.constexpr = tl.float64 if x.dtype.element_ty == tl.float64 else tl.float32
     row = tl.program_id(0).to(tl.int64)
     values = load_tile(x + row * row_stride, 0, cols, col_stride, BLOCK, STATISTICS, "")
     # Triton's maximum passes over NaN; it comes back through the sum
@@ -166,8 +165,8 @@ def _three_pass(
     row_stride: tl.tensor,
     col_stride: tl.tensor,
     BLOCK: tl.constexpr,
-    STATISTICS: tl.constexpr,
 ) -> None:
+    STATISTICS: tl.constexpr = tl.float64 if x.dtype.element_ty == tl.float64 else tl.float32
     row = tl.program_id(0).to(tl.int64)
     x += row * row_stride
     y += row * cols

@@ -25,7 +25,6 @@ import inspect
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import sympy
 import torch
@@ -51,6 +50,11 @@ def five_operations(x: torch.Tensor, statistics: torch.dtype) -> torch.Tensor:
     return torch.divide(exponentials, total[:, None], out=y)
 
 
+def _naive(x: torch.Tensor) -> torch.Tensor:
+    """The five operations; without columns there is no maximum."""
+    return five_operations(x, statistics_dtype(x.dtype)) if x.numel() > 0 else torch.empty_like(x)
+
+
 @dataclass(frozen=True)
 class Naive(Kernel):
     """Eager PyTorch, operation by operation. It has no tunables."""
@@ -63,9 +67,7 @@ class Naive(Kernel):
 
     @override
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
-        if x.numel() == 0:
-            return torch.empty_like(x)
-        return five_operations(x, statistics_dtype(x.dtype))
+        return _naive(x)
 
 
 @dataclass(frozen=True)
@@ -122,16 +124,7 @@ class Compiled(CompiledFormula):
 
     operation = SOFTMAX
     dtypes = (*Kernel.dtypes, torch.float64)
-    formula = staticmethod(five_operations)
-
-    @override
-    def prepare(self, *inputs: torch.Tensor) -> Callable[..., Any]:
-        """See `Kernel`; a row of no columns has no maximum."""
-        return super().prepare(*inputs) if inputs[0].numel() > 0 else torch.empty_like
-
-    @override
-    def constants(self, *inputs: torch.Tensor) -> tuple[Any, ...]:
-        return (statistics_dtype(inputs[0].dtype),)
+    formula = staticmethod(_naive)
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,8 @@ import torch
 from ..kernel import Kernel, Shape, one_of
 from ..language import LARGEST_BLOCK, jit, next_power_of_two, tl
 from ..launch import launch
+from ..vectors import LONGEST
 from .operation import SOFTMAX
-
-LONGEST = 16  # bytes that one thread loads or stores at once
 
 Accumulate = Annotated[str, one_of("float32", "float64")]  # the dtype of a row's statistics
 

@@ -20,9 +20,8 @@ from typing_extensions import override
 from ..kernel import Kernel, power_of_two
 from ..language import jit, tl
 from ..lines import launch_tiles, load_lines, starts, store_lines
-from ..softmax.tiles import triton_statistics
 from ..traffic import M, N, Traffic
-from .operation import Gradient
+from .operation import Gradient, Three
 
 LARGEST = 1 << 15  # elements of a tile: two of them in registers are all that a block has
 
@@ -43,20 +42,9 @@ class Backward(Gradient):
     num_warps: Annotated[int | None, power_of_two(1, 32)] = None
 
     @override
-    def into(
-        self,
-        y: torch.Tensor,
-        dy: torch.Tensor,
-        dx: torch.Tensor,
-        dim: int = 1,
-        temperature: float = 1.0,
-    ) -> None:
+    def into(self, tensors: Three, dim: int = 1, temperature: float = 1.0) -> None:
         """See `Gradient`; dimensions before and after ``dim`` can be merged into one each."""
-        statistics = triton_statistics(y.dtype)
-        tensors = y, dy, dx
-        launch_tiles(
-            _backward, tensors, dim, temperature, statistics, self.block_size, self.num_warps
-        )
+        launch_tiles(_backward, tensors, dim, temperature, self.block_size, self.num_warps)
 
     @override
     def traffic(self) -> Traffic:
@@ -85,8 +73,8 @@ def _backward(
     BLOCK: tl.constexpr,
     WIDTH: tl.constexpr,
     WHOLE: tl.constexpr,
-    STATISTICS: tl.constexpr,
 ) -> None:
+    STATISTICS: tl.constexpr = tl.float64 if y.dtype.element_ty == tl.float64 else tl.float32
     line = tl.program_id(0).to(tl.int64) * WIDTH + tl.arange(0, WIDTH)
     inside = line < count
     y = starts(y, line, inner, y_strides)

@@ -22,7 +22,7 @@ from ..kernel import Kernel, Shape
 from ..traffic import M, N, Traffic
 from ..vectors import LONGEST
 from .backward import Backward
-from .operation import Gradient
+from .operation import Gradient, Three
 from .rows import BackwardCluster, BackwardMultirow, in_vectors
 
 NARROW = 512  # elements of a row
@@ -45,23 +45,18 @@ class BackwardAuto(Gradient):
         return TILES.unsupported(shape, dtype, device)
 
     @override
-    def into(
-        self,
-        y: torch.Tensor,
-        dy: torch.Tensor,
-        dx: torch.Tensor,
-        dim: int = 1,
-        temperature: float = 1.0,
-    ) -> None:
+    def into(self, tensors: Three, dim: int = 1, temperature: float = 1.0) -> None:
+        y, dy, dx = tensors
         if dim == y.dim() - 1 and dx.dtype == y.dtype == dy.dtype:
             if y.dim() != 2 and y.is_contiguous() and dy.is_contiguous():
-                y, dy, dx, dim = *(t.view(-1, t.shape[-1]) for t in (y, dy, dx)), 1
-            if y.dim() == 2 and all(map(in_vectors, (y, dy, dx))):
+                y, dy, dx = (t.view(-1, t.shape[-1]) for t in tensors)
+                tensors, dim = (y, dy, dx), 1
+            if y.dim() == 2 and all(map(in_vectors, tensors)):
                 rows, cols = y.shape
                 chosen = in_vectors_by((rows, cols), y.dtype, device_of(y))
                 if chosen is not None:
-                    return chosen.into(y, dy, dx, dim, temperature)
-        return TILES.into(y, dy, dx, dim, temperature)
+                    return chosen.into(tensors, dim, temperature)
+        return TILES.into(tensors, dim, temperature)
 
     @override
     def traffic(self) -> Traffic:

@@ -42,6 +42,7 @@ class SoftmaxBackward(Operation):
 
 
 SOFTMAX_BACKWARD = SoftmaxBackward()
+Three = tuple[torch.Tensor, torch.Tensor, torch.Tensor]  # y, dy and dx
 
 
 class Gradient(Kernel):
@@ -54,24 +55,16 @@ class Gradient(Kernel):
     def __call__(self, y: torch.Tensor, dy: torch.Tensor) -> torch.Tensor:
         dx = torch.empty(y.shape, dtype=y.dtype, device=y.device)
         if dx.numel() > 0:
-            self.into(y, dy, dx)
+            self.into((y, dy, dx))
         return dx
 
     @abstractmethod
-    def into(
-        self,
-        y: torch.Tensor,
-        dy: torch.Tensor,
-        dx: torch.Tensor,
-        dim: int = 1,
-        temperature: float = 1.0,
-    ) -> None:
+    def into(self, tensors: Three, dim: int = 1, temperature: float = 1.0) -> None:
         """Writes the gradient of softmax(x / temperature) along ``dim`` into ``dx``.
 
         Args:
-            y: Softmax's answer, at least one dimension and one element.
-            dy: The gradient of ``y``.
-            dx: Contiguous; of any floating-point dtype.
+            tensors: Softmax's answer y, at least one dimension and one element; dy, the gradient of
+                it; and dx, contiguous, of any floating-point dtype.
             dim: The dimension of the softmax, not negative; the last one, if a variant takes rows.
             temperature: As in the softmax.
         """

@@ -26,12 +26,12 @@ from ..cluster.cut import OnCluster
 from ..cluster.row import distinct, row_number, slots_of, total_of, whole_row
 from ..device import device_of
 from ..language import gl, gluon_jit, jit, tl
-from ..launch import launch, load_hint, store_hint
+from ..launch import launch
 from ..softmax.fused_multirow import Multirow
 from ..softmax.tiles import vector
 from ..traffic import M, N, Traffic
 from ..vectors import LONGEST
-from .operation import Gradient
+from .operation import Gradient, Three
 
 
 @dataclass(frozen=True)
@@ -43,20 +43,14 @@ class BackwardMultirow(Multirow, Gradient):
     widest, most_a_lane = 2048, 64  # elements of y, and as many of dy
 
     @override
-    def into(
-        self,
-        y: torch.Tensor,
-        dy: torch.Tensor,
-        dx: torch.Tensor,
-        dim: int = 1,
-        temperature: float = 1.0,
-    ) -> None:
+    def into(self, tensors: Three, dim: int = 1, temperature: float = 1.0) -> None:
         """See `Gradient`; ``dx`` begins at a multiple of 16 bytes."""
+        y, dy, dx = tensors
         (rows, cols), elements = y.shape, min(vector(y), vector(dy))
-        programs, constants, warps = self.cut(y, elements)
+        programs, how, warps = self.cut(y, elements)
         strides = y.stride(0) // elements, y.stride(1), dy.stride(0) // elements, dy.stride(1)
         arguments = (y, dy, dx, rows, cols // elements, *strides, 1 / temperature)
-        launch(_backward_multirow, (programs,), arguments, constants, num_warps=warps)
+        launch(_backward_multirow, (programs,), arguments, {"HOW": how}, num_warps=warps)
 
 
 @dataclass(frozen=True)
@@ -68,22 +62,16 @@ class BackwardCluster(OnCluster, Gradient):
     matrices, in_vectors = 2, True
 
     @override
-    def into(
-        self,
-        y: torch.Tensor,
-        dy: torch.Tensor,
-        dx: torch.Tensor,
-        dim: int = 1,
-        temperature: float = 1.0,
-    ) -> None:
+    def into(self, tensors: Three, dim: int = 1, temperature: float = 1.0) -> None:
         """See `Gradient`; the rows of all tensors are whole vectors of 16 bytes.
 
         Raises:
             ValueError: a row does not begin or end at a vector, or does not fit on chip.
         """
+        y, dy, dx = tensors
         (rows, cols), width = y.shape, LONGEST // y.element_size()
         plan = self.plan((rows, cols), y.dtype, width, device_of(y))
-        if not all(map(in_vectors, (y, dy, dx))):
+        if not all(map(in_vectors, tensors)):
             raise ValueError(f"backward_cluster: rows are not whole vectors of {LONGEST} bytes")
         if plan is None:
             raise ValueError(f"backward_cluster: rows of {cols} do not fit on chip")
@@ -92,14 +80,7 @@ class BackwardCluster(OnCluster, Gradient):
             _backward_cluster,
             (rows,),
             (y, dy, dx, cols // width, *strides, 1 / temperature),
-            {
-                "CHUNKS": plan.chunks,
-                "VECTOR": width,
-                "EVEN": cols == plan.chunks * plan.chunk,
-                "PACKED": plan.packed,
-                "LOADS": load_hint(y),
-                "STORES": store_hint(y),
-            },
+            {"HOW": plan.how(y, width)},
             num_warps=plan.warps,
             num_ctas=plan.programs,
         )
@@ -122,14 +103,15 @@ def _backward_multirow(
     dy_stride: tl.tensor,
     dy_col_stride: tl.tensor,
     inverse: tl.float64,  # a plain float would be float32
-    VECTOR: tl.constexpr,
-    ROWS: tl.constexpr,
-    WIDTH: tl.constexpr,
-    PIECES: tl.constexpr,
-    LOADS: tl.constexpr,
-    STORES: tl.constexpr,
-    STATISTICS: tl.constexpr,
+    HOW: tl.constexpr,
 ) -> None:
+    STATISTICS: tl.constexpr = tl.float64 if y.dtype.element_ty == tl.float64 else tl.float32
+    ROWS: tl.constexpr = HOW.rows
+    WIDTH: tl.constexpr = HOW.width
+    PIECES: tl.constexpr = HOW.pieces
+    LOADS: tl.constexpr = HOW.loads
+    STORES: tl.constexpr = HOW.stores
+    VECTOR: tl.constexpr = HOW.vector
     # Lengths in vectors, times the constant VECTOR, show Triton that no mask cuts a vector
     cols = vectors * VECTOR
     row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)[:, None]
@@ -162,26 +144,16 @@ def _backward_multirow(
 
 
 @gluon_jit
-def _backward_cluster(  # type: ignore[no-untyped-def]
-    y,
-    dy,
-    dx,
-    vectors,
-    y_vectors,
-    dy_vectors,
-    inverse,
-    CHUNKS: gl.constexpr,
-    VECTOR: gl.constexpr,
-    EVEN: gl.constexpr,
-    PACKED: gl.constexpr,
-    LOADS: gl.constexpr,
-    STORES: gl.constexpr,
-):
+def _backward_cluster(y, dy, dx, vectors, y_vectors, dy_vectors, inverse, HOW: gl.constexpr):  # type: ignore[no-untyped-def]
+    LOADS: gl.constexpr = HOW.loads
+    STORES: gl.constexpr = HOW.stores
+    PACKED: gl.constexpr = HOW.packed
+    VECTOR: gl.constexpr = HOW.vector
     SLICES: gl.constexpr = gl.num_ctas() * gl.num_warps()
     if SLICES > 1:
         slots = slots_of(1)
     number = row_number().to(gl.int64)
-    row = whole_row(vectors, CHUNKS, VECTOR, EVEN)
+    row = whole_row(vectors, HOW.chunks, VECTOR, HOW.even)
     y += number * (gl.cast(y_vectors, gl.int64) * VECTOR)
     dy += number * (gl.cast(dy_vectors, gl.int64) * VECTOR)
     dx += number * (gl.cast(vectors, gl.int64) * VECTOR)
@@ -189,13 +161,13 @@ def _backward_cluster(  # type: ignore[no-untyped-def]
     ps = row.load(y, 1, 0, 0.0, LOADS)
     gs = row.load(dy, 1, 0, 0.0, LOADS)
     products = gl.full(row.columns.shape, 0.0, gl.float32, row.columns.type.layout)
-    for i in gl.static_range(CHUNKS):
+    for i in gl.static_range(row.CHUNKS):
         p = distinct(ps[i], PACKED).to(gl.float32)
         products += p * distinct(gs[i], PACKED).to(gl.float32)
     total = gl.sum(products, axis=1)
     if SLICES > 1:
         total = total_of(total, slots)
-    for i in gl.static_range(CHUNKS):
+    for i in gl.static_range(row.CHUNKS):
         p = distinct(ps[i], PACKED).to(gl.float32)
         g = distinct(gs[i], PACKED).to(gl.float32)
         row.store(dx, 1, i, p * (g - total[:, None]) * inverse, STORES)

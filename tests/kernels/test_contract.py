@@ -165,13 +165,18 @@ def laid_out(kernel: Kernel, inputs: tuple[torch.Tensor, ...], layout: str) -> l
 
 def assert_right(kernel: Kernel, inputs: Any, call: Any, factor: float = 1) -> None:
     """Asserts an answer by the gate, and that only the input that may be overwritten was."""
+    assert verdict_on(kernel, inputs, call, factor) is None
+
+
+def verdict_on(kernel: Kernel, inputs: Any, call: Any, factor: float = 1) -> str | None:
+    """What the gate says of an answer; asserts that only what may be overwritten was."""
     asked = tuple(x.clone() for x in inputs)
     answers = as_tuple(call(*inputs))
     verdict = check(answers, asked, kernel.operation, backend(kernel), factor=factor)
-    assert verdict.reason is None
     assert kernel.overwrites or all(y.is_contiguous() for y in answers)
     for array, x, before in zip(kernel.operation.inputs, inputs, asked, strict=True):
         assert array.name == kernel.overwrites or torch.equal(x.nan_to_num(), before.nan_to_num())
+    return verdict.reason
 
 
 def same_bits(found: Any, wanted: Any) -> bool:
@@ -394,6 +399,9 @@ REAL = [
     if (kernels()[name].backend in ("triton", "cute", "inductor") and name != "hybrid_whole")
     or name.startswith("attention")
 ]
+# Peers whose answers of such a dtype are wrong at some of these shapes, where rows say `incorrect`:
+# Liger multiplies y, dy and their sum in the dtype of y
+WRONG = {"backward_liger": (F16, BF16)}
 on_card = pytest.mark.parametrize("name", REAL)
 OF_SOFTMAX = [
     name
@@ -415,6 +423,7 @@ def test_real_widths_on_a_card(name: str, dtype: torch.dtype) -> None:
         shapes += [(rows, cols) for cols in widest for rows in (1, 9)]
     if of_heads(kernel.operation):
         shapes = [(3 * length, length) for length in (1, 2, 127, 1000, 4096)]
+    wrong: dict[tuple[int, int], str] = {}
     for shape in shapes:
         if too_long(name, shape) or shape[1] > (4096 if narrow(name) else 1 << 21):
             continue
@@ -422,10 +431,15 @@ def test_real_widths_on_a_card(name: str, dtype: torch.dtype) -> None:
             inputs = kernel.operation.make_inputs(shape, dtype, HERE.kind, 1)
             # a sum in one order over so many tiles is off by more roundings
             factor = 2 if shape[1] > 1 << 19 else 1
-            assert_right(kernel, inputs, kernel.prepare(*inputs), factor)
+            reason = verdict_on(kernel, inputs, kernel.prepare(*inputs), factor)
+            wrong |= {shape: reason} if reason else {}
             ran += 1
     if not ran:
         pytest.skip("takes none of these shapes")
+    if dtype in WRONG.get(name, ()):
+        assert wrong, f"{name} is right in {dtype} everywhere: take it out of WRONG"
+    else:
+        assert not wrong
 
 
 @pytest.mark.gpu
