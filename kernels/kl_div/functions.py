@@ -36,7 +36,7 @@ def kl_div(
     student's is −inf the loss is infinite. A row's bits do not depend on the other rows.
 
     Args:
-        student: Logits (…, N), of a floating dtype. Rows of whole 16-byte vectors are read once.
+        student: Logits (…, N), of a floating dtype.
         teacher: Logits of the same shape and dtype. If they want a gradient, PyTorch computes.
         temperature: T, a number from 1e-30 to 1e30. No factor T² is applied.
         reverse: Whether the loss is KL(student ‖ teacher).
