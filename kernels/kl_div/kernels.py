@@ -136,8 +136,7 @@ class KlAuto(OnCluster):
         scales = LOG2E / temperature, 1 / temperature, scale / temperature
         arguments = *parts.bases[:2], target, loss, dloss, parts.cols, *places, *scales
         plan = _plan_of(self, (rows, cols), student.dtype, device_of(student))
-        held = how.vector == longest and not any(at.lead for at in parts.places)
-        if plan is None or not held or (dstudent is None and not suits(plan, cols)):
+        if plan is None or how.vector < longest or (dstudent is None and not suits(plan, cols)):
             vectors = -(-cols // how.vector)
             lanes, warps = STREAMS[how.vector == longest]
             lanes = max(32, min(lanes, next_power_of_two(vectors)))
@@ -248,13 +247,13 @@ def _on_cluster(  # type: ignore[no-untyped-def]
     number = row_number().to(gl.int64)
     vectors = cols
     if ENDS:
-        end, at_end, vectors, _ = ends_of(number, a_at.row_stride, cols, VECTOR, single)
+        end, at_end, vectors, _ = ends_of(_begin(a_at, number), 1, cols, VECTOR, single)
     row = whole_row(vectors, HOW.chunks, VECTOR, HOW.whole)
     layout: gl.constexpr = row.columns.type.layout
     if dloss is not None:
         scale = scale * gl.load(dloss + number if HOW.each else dloss)
-    first_a, source_a = row_at(of_a, number, a_at.row_stride, VECTOR, ENDS)
-    first_b, source_b = row_at(of_b, number, b_at.row_stride, VECTOR, ENDS)
+    first_a, source_a = row_at(of_a, _begin(a_at, number), 1, VECTOR, ENDS)
+    first_b, source_b = row_at(of_b, _begin(b_at, number), 1, VECTOR, ENDS)
     a = row.load(source_a, 1, 0, float("-inf"), LOADS)
     b = row.load(source_b, 1, 0, float("-inf"), LOADS)
     end_a, end_b = None, None
@@ -290,7 +289,7 @@ def _on_cluster(  # type: ignore[no-untyped-def]
         slice_ = gl.arange(0, SLICES, gl.SliceLayout(1, layout))
         gl.store(loss + number + 0 * slice_, value, mask=slice_ == 0)
     if dstudent is not None:
-        first, target = row_at(dstudent, number, dstudent_at.row_stride, VECTOR, ENDS)
+        first, target = row_at(dstudent, _begin(dstudent_at, number), 1, VECTOR, ENDS)
         over_a *= gl.exp2((shift_a * inverse - row_a) * 1.4426950408889634)
         over_b *= gl.exp2((shift_b * inverse - row_b) * 1.4426950408889634)
         of = _wide_all(Of(shift_a, shift_b, over_a, over_b, mean), layout)
@@ -303,6 +302,12 @@ def _on_cluster(  # type: ignore[no-untyped-def]
             of = _wide_all(Of(shift_a, shift_b, over_a, over_b, mean), single)
             value = _slope(end_a, end_b, of, rate, inverse, HOW) * scale
             gl.store(first + end, value.to(dstudent.dtype.element_ty), mask=at_end)
+
+
+@gluon_jit
+def _begin(at, number):  # type: ignore[no-untyped-def]
+    """Where a row begins, in vectors, or in elements of unaligned rows."""
+    return number * gl.cast(at.row_stride, gl.int64) + at.lead
 
 
 @gluon_jit
