@@ -210,6 +210,16 @@ def test_each_dtype_keeps_its_digits(name: str) -> None:
             assert_right(kernel, inputs, kernel)
 
 
+def test_the_gradient_of_one_answer_alone_is_that_of_both_where_the_other_has_none() -> None:
+    kernel = kernels()["logprob_entropy_backward_auto"]
+    logits, target, lse, *rows = kernel.operation.make_inputs((9, 300), F32, HERE.kind, 0)
+    for gone in (0, 2):
+        given, zeros = [*rows], [*rows]
+        given[gone], zeros[gone] = None, torch.zeros_like(lse)
+        right = kernel.operation.reference(logits, target, lse, *zeros).float()
+        torch.testing.assert_close(kernel(logits, target, lse, *given), right)
+
+
 OF_LOGITS = [name for name in HERE_RUN if kernels()[name].operation.logits]
 
 
@@ -232,9 +242,10 @@ def by_torch(operation: Operation, x: torch.Tensor, *others: torch.Tensor) -> An
         loss = F.cross_entropy(leaf, *others, reduction="none")
         (gradient,) = torch.autograd.grad(loss.sum(), leaf)
         return (loss.detach(), gradient)[: len(operation.outputs)]
-    if operation.name == "logprob_entropy":
-        logprob = leaf.log_softmax(1).gather(1, others[0][:, None])[:, 0]
-        return logprob.detach(), torch.special.entr(torch.softmax(leaf.detach(), 1)).sum(1)
+    if operation.name.startswith("logprob_entropy"):
+        logprob = leaf.log_softmax(1).gather(1, others[0][:, None])[:, 0].detach()
+        entropy = torch.special.entr(torch.softmax(leaf.detach(), 1)).sum(1)
+        return logprob, entropy, *operation.reference(x, *others)[2:]
     return as_tuple(operation.reference(x, *others))
 
 
@@ -245,7 +256,7 @@ def by_torch(operation: Operation, x: torch.Tensor, *others: torch.Tensor) -> An
         for name in HERE_RUN
         if (name in OF_LOGITS or kernels()[name].operation.name == "copy")
         and not (kernels()[name].packages or kernels()[name].backend == COMPILED)
-        and name != "logprob_entropy_torch"  # 0·−inf in plain operations
+        and name not in ("logprob_entropy_torch", "logprob_entropy_grad_torch")  # 0·−inf
     ],
 )
 @pytest.mark.parametrize("repeats", [1, 411], ids=["narrow", "wide"])
@@ -256,7 +267,7 @@ def test_infinities_and_nan_come_out_as_from_pytorch(name: str, repeats: int) ->
         rows = rows[[0, 2, 3, 6]].repeat_interleave(repeats, dim=1)
         if narrow(name) or not runs_wide(kernel, rows):
             pytest.skip("takes no such rows, or too long")
-    if kernel.operation.name == "logprob_entropy":
+    if kernel.operation.name.startswith("logprob_entropy"):
         rows = rows[~rows.isposinf().any(1)]  # a probability of inf / inf is no promise
     for dtype in (F32, BF16):
         _, *others = kernel.operation.make_inputs(tuple(rows.shape), dtype, HERE.kind, 0)
