@@ -155,7 +155,7 @@ def _steps(reduction: str, plan: Plan, student: Any, teacher: Any) -> Steps | No
 
     float16 would be rounded twice.
     """
-    if torch._C._is_alias_of(student, teacher):
+    if student.untyped_storage()._cdata == teacher.untyped_storage()._cdata:
         return None
     rows, index = len(student), student.get_device()
     both, alone, multiplied = _over(plan, index, rows, 1 / rows if reduction == "mean" else 1.0)
@@ -167,12 +167,13 @@ def _steps(reduction: str, plan: Plan, student: Any, teacher: Any) -> Steps | No
 @lru_cache(maxsize=KEPT)
 def _over(plan: Plan, index: int, rows: int, scale: float) -> tuple[Callable[..., Any], ...]:
     """Write the gradient over the student: with the losses, by itself, and times a number."""
+    temperature, reverse = plan.options
 
     def both(student: Any, teacher: Any, losses: Any) -> None:
-        KERNEL.run(student, teacher, losses, student, None, *plan.options, scale)
+        KERNEL.run(student, teacher, losses, student, None, temperature, reverse, scale)
 
     def alone(student: Any, teacher: Any, dloss: Any) -> None:
-        KERNEL.run(student, teacher, None, student, dloss, *plan.options)
+        KERNEL.run(student, teacher, None, student, dloss, temperature, reverse)
 
     losses = dense((rows,), torch.float32)
     return repeatable(both, index, losses), repeatable(alone, index), repeatable(multiply, index)

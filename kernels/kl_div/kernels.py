@@ -196,6 +196,8 @@ class KlGradAuto(KlAuto):
 
 # Device code. Of a row: the shifts of a and b, one over their sums of exp(x − shift), Σ pₐ·(a − b)
 Of = namedtuple("Of", "shift_a shift_b over_a over_b mean")
+# Of a stream: where whole vectors of a and b begin, and the strides of their columns
+Rows = namedtuple("Rows", "a b a_stride b_stride")
 # Of a lane: the maximum of a, its Σ exp(a − m) and Σ exp(a − m)·(a − b), and b's first two
 Sums = namedtuple("Sums", "most_a sum_a further most_b sum_b")
 
@@ -356,6 +358,7 @@ def _streamed(
     vectors = whole_vectors(cols, ahead, HOW)
     source_a = first_vector(of_a, a_at, number, HOW)
     source_b = first_vector(of_b, b_at, number, HOW)
+    rows = Rows(source_a, source_b, a_at.col_stride, b_at.col_stride)
     zeros = tl.zeros((LANES, 1), tl.float32)
     lanes = Sums(zeros + float("-inf"), zeros, zeros, zeros + float("-inf"), zeros)
     if HOW.ends:  # one for each of the first lanes
@@ -366,11 +369,11 @@ def _streamed(
         end_b = _read(first_element(of_b, b_at, number, HOW) + end, at_end)
         lanes = _absorb(lanes, end_a, end_b, rate)
     if HOW.whole:
-        a, b = _tile(source_a, source_b, a_at, b_at, 0, vectors, HOW)
+        a, b = _tile(rows, 0, vectors, HOW)
         lanes = _absorb(lanes, a, b, rate)
     else:
         for start in range(0, vectors, LANES):
-            a, b = _tile(source_a, source_b, a_at, b_at, start, vectors, HOW)
+            a, b = _tile(rows, start, vectors, HOW)
             lanes = _absorb(lanes, a, b, rate)
     shift_a, over_a, scale_a = _joined(lanes.most_a, lanes.sum_a, rate)
     shift_b, over_b, _ = _joined(lanes.most_b, lanes.sum_b, rate)
@@ -388,7 +391,7 @@ def _streamed(
             tl.store(first + end, value.to(dstudent.dtype.element_ty), mask=at_end)
         for start in range(0, vectors, LANES):
             if not HOW.whole:
-                a, b = _tile(source_a, source_b, a_at, b_at, start, vectors, HOW)
+                a, b = _tile(rows, start, vectors, HOW)
             vector = start + vectors_of(0, LANES)
             places = target + offsets_of(vector, dstudent_at.col_stride, VECTOR)
             value = _slope(a, b, of, rate, inverse, HOW) * scale
@@ -396,20 +399,12 @@ def _streamed(
 
 
 @jit
-def _tile(
-    source_a: tl.tensor,
-    source_b: tl.tensor,
-    a_at: At,
-    b_at: At,
-    start: tl.tensor,
-    vectors: tl.tensor,
-    HOW: tl.constexpr,
-) -> tl.tuple:
+def _tile(rows: Rows, start: tl.tensor, vectors: tl.tensor, HOW: tl.constexpr) -> tl.tuple:
     """A tile of a and of b, from a number of vectors on."""
     vector = start + vectors_of(0, HOW.lanes)
-    places = source_a + offsets_of(vector, a_at.col_stride, HOW.vector)
-    others = source_b + offsets_of(vector, b_at.col_stride, HOW.vector)
-    return _read(places, vector < vectors), _read(others, vector < vectors)
+    a = rows.a + offsets_of(vector, rows.a_stride, HOW.vector)
+    b = rows.b + offsets_of(vector, rows.b_stride, HOW.vector)
+    return _read(a, vector < vectors), _read(b, vector < vectors)
 
 
 @jit

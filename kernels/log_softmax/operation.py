@@ -49,7 +49,7 @@ class LogprobEntropyBackward(CrossEntropyBackward):
     """dlogits from a row's logsumexp and entropy, and the gradients of both answers."""
 
     name = "logprob_entropy_backward"
-    inputs = (
+    inputs = (  # type: ignore[assignment]
         *CrossEntropyBackward.inputs[:3],
         *(Array(name, (M,), torch.float32) for name in ("dlogprob", "entropy", "dentropy")),
     )
@@ -81,7 +81,7 @@ class LogprobEntropyGrad(LogprobEntropy):
     """Both numbers of each row, and the gradient of the sum of all of them, in one call."""
 
     name = "logprob_entropy_grad"
-    outputs = (*LogprobEntropy.outputs, Array("dlogits"))
+    outputs = (*LogprobEntropy.outputs, Array("dlogits"))  # type: ignore[assignment]
     row_sums: ClassVar = {"dlogits": 0.0}
     roof = "copy"
 

@@ -19,6 +19,7 @@ Source: `kernels.cross_entropy.cluster`, `kernels.cross_entropy.rows`; `torch.lo
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import sympy
 import torch
@@ -151,7 +152,7 @@ class LogprobEntropyBackwardAuto(Kernel):
     on_chip = sympy.Integer(TILE)
 
     @override
-    def __call__(self, logits: torch.Tensor, target: torch.Tensor, *rows: Maybe) -> Tensors:
+    def __call__(self, logits: torch.Tensor, target: torch.Tensor, *rows: Maybe) -> torch.Tensor:
         lse, dlogprob, entropy, dentropy = rows
         logits, target = NUMBERS.rows((logits, target), (1.0,))
         given = logits, target, entropy, lse, dlogprob, dentropy
@@ -203,7 +204,7 @@ class LogprobEntropyGradTorch(LogprobEntropyTorch):
     moves = Traffic(reads=16 * M * N + 6 * M, writes=11 * M * N + 5 * M, read_bytes=16 * M)
 
     @override
-    def __call__(self, logits: torch.Tensor, target: torch.Tensor) -> Tensors:
+    def __call__(self, logits: torch.Tensor, target: torch.Tensor) -> Any:
         leaf = logits.detach().requires_grad_()
         with torch.enable_grad():
             made = super().__call__(leaf, target)
