@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections import namedtuple
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import sympy
 import torch
@@ -38,7 +38,7 @@ from ..cluster.row import (
     whole_row,
 )
 from ..device import Device, device_of
-from ..kernel import Kernel, Shape, Tensors
+from ..kernel import Kernel, Operation, Shape, Tensors
 from ..language import gl, gluon_jit, jit, next_power_of_two, tl
 from ..launch import launch, load_hint, store_hint
 from ..traffic import M, N, Traffic
@@ -83,7 +83,7 @@ class How(NamedTuple):
 class KlAuto(OnCluster):
     """The loss: by a cluster a row where that can be, else by a stream."""
 
-    operation = KL_DIV
+    operation: ClassVar[Operation] = KL_DIV
     moves = Traffic(reads=2 * M * N, writes=sympy.S.Zero, write_bytes=4 * M)
     on_chip = 2 * N
     matrices = 2
@@ -96,8 +96,12 @@ class KlAuto(OnCluster):
     @override
     def __call__(self, student: torch.Tensor, teacher: torch.Tensor) -> Tensors:
         loss = torch.empty(len(student), device=student.device)
-        self.run(student, teacher, loss)
-        return loss
+        if self.operation is KL_DIV:
+            self.run(student, teacher, loss)
+            return loss
+        dstudent = torch.empty(student.shape, dtype=student.dtype, device=student.device)
+        self.run(student, teacher, loss, dstudent)
+        return loss, dstudent
 
     def run(
         self,
@@ -185,13 +189,6 @@ class KlGradAuto(KlAuto):
         writes=M * N,
         write_bytes=4 * M,
     )
-
-    @override
-    def __call__(self, student: torch.Tensor, teacher: torch.Tensor) -> Tensors:
-        loss = torch.empty(len(student), device=student.device)
-        dstudent = torch.empty(student.shape, dtype=student.dtype, device=student.device)
-        self.run(student, teacher, loss, dstudent)
-        return loss, dstudent
 
 
 # Device code. Of a row: the shifts of a and b, one over their sums of exp(x − shift), Σ pₐ·(a − b)
