@@ -1,6 +1,8 @@
 """`kl_div(student, teacher)`: KL divergence between rows of logits, by kernels.
 
 The loss moves 2MN, and its gradient 2MN reads and MN writes. Nothing of size MN is kept for it.
+With ``inplace=True`` one call computes loss and gradient, 3MN, and writes the gradient over the
+student's logits; the backward pass multiplies it by the incoming gradient, see `cross_entropy`.
 PyTorch's operations compute the other cases: float64, a teacher that wants a gradient, the CPU, and
 calls that a transform or dispatch mode observes.
 """
@@ -8,16 +10,19 @@ calls that a transform or dispatch mode observes.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache, partial
 from typing import Any
 
 import torch
 
-from ..calls import RowOp, gradient_of, number, padded_like
-from ..repeat import dense
+from ..calls import KEPT, Plan, RowOp, gradient_of, number, padded_like
+from ..cross_entropy.gradients import multiply
+from ..overwriting import Steps, in_place
+from ..repeat import dense, repeatable
 from .kernels import KlAuto
 
 KERNEL = KlAuto()
-REDUCTIONS = ("mean", "sum", "none")
+REDUCTIONS: dict[str, Any] = {"mean": torch.mean, "sum": torch.sum, "none": None}
 Options = tuple[float, bool]
 
 
@@ -28,6 +33,7 @@ def kl_div(
     temperature: float = 1.0,
     reverse: bool = False,
     reduction: str = "mean",
+    inplace: bool = False,
 ) -> torch.Tensor:
     """KL(softmax(teacher / T) ‖ softmax(student / T)) of each row, differentiable in ``student``.
 
@@ -36,14 +42,19 @@ def kl_div(
     student's is −inf the loss is infinite. A row's bits do not depend on the other rows.
 
     Args:
-        student: Logits (…, N), of a floating dtype. Rows of whole 16-byte vectors are read once.
+        student: Logits (…, N), of a floating dtype.
         teacher: Logits of the same shape and dtype. If they want a gradient, PyTorch computes.
         temperature: T, a number from 1e-30 to 1e30. No factor T² is applied.
         reverse: Whether the loss is KL(student ‖ teacher).
         reduction: "mean" is over rows, "sum" adds them, "none" gives a loss (…) for each.
+        inplace: Lets the gradient overwrite ``student`` if a gradient is needed and a kernel
+            computes it, but not under `torch.compile`; O(M) memory beside the inputs. Later use of
+            ``student``, or of a tensor that shares its memory, is an error. The gradient cannot be
+            taken twice or differentiated. ``student`` must not be a leaf.
 
     Raises:
-        RuntimeError: dtypes or devices differ, or the dtype is no floating one.
+        RuntimeError: dtypes or devices differ, the dtype is no floating one, or a leaf would be
+            overwritten.
         TypeError: an argument has a wrong type.
         ValueError: shapes differ, there are no columns, or an option is out of range.
     """
@@ -51,10 +62,12 @@ def kl_div(
         raise ValueError(f"kl_div(): reduction is {', '.join(REDUCTIONS)}, not {reduction!r}")
     if type(temperature) is not float:
         temperature = number("temperature", temperature)
-    losses: torch.Tensor = KL_DIV.run((student, teacher), (temperature, reverse))
-    if reduction == "none":
-        return losses
-    return losses.mean() if reduction == "mean" else losses.sum()
+    tensors, options, loss = (student, teacher), (temperature, reverse), None
+    if inplace and isinstance(student, torch.Tensor) and student.requires_grad:
+        loss = in_place("kl_div", KL_DIV, tensors, options, partial(_steps, reduction))
+    if loss is None:
+        loss = KL_DIV.run(tensors, options)
+    return loss if reduction == "none" or loss.dim() == 0 else REDUCTIONS[reduction](loss)
 
 
 def _checked(student: Any, teacher: Any, temperature: float, reverse: bool) -> Options | None:
@@ -132,3 +145,35 @@ KL_DIV = RowOp(
     gradient=GRADIENT,
     saved=lambda tensors, _: tensors,
 )
+
+
+# --- in place ---
+
+
+def _steps(reduction: str, plan: Plan, student: Any, teacher: Any) -> Steps | None:
+    """See `in_place`. Where one number scales the gradients of all rows, they are written at once.
+
+    float16 would be rounded twice.
+    """
+    if student.untyped_storage()._cdata == teacher.untyped_storage()._cdata:
+        return None
+    rows, index = len(student), student.get_device()
+    both, alone, multiplied = _over(plan, index, rows, 1 / rows if reduction == "mean" else 1.0)
+    if reduction == "none" or student.dtype is torch.float16:
+        return lambda student, teacher: (plan.call(student, teacher)[0], (teacher,)), alone
+    return lambda *pair: (REDUCTIONS[reduction](both(*pair)[0]), ()), multiplied
+
+
+@lru_cache(maxsize=KEPT)
+def _over(plan: Plan, index: int, rows: int, scale: float) -> tuple[Callable[..., Any], ...]:
+    """Write the gradient over the student: with the losses, by itself, and times a number."""
+    temperature, reverse = plan.options
+
+    def both(student: Any, teacher: Any, losses: Any) -> None:
+        KERNEL.run(student, teacher, losses, student, None, temperature, reverse, scale)
+
+    def alone(student: Any, teacher: Any, dloss: Any) -> None:
+        KERNEL.run(student, teacher, None, student, dloss, temperature, reverse)
+
+    losses = dense((rows,), torch.float32)
+    return repeatable(both, index, losses), repeatable(alone, index), repeatable(multiply, index)

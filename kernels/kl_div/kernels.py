@@ -2,40 +2,61 @@
 
 KL(a‖b) = Σ pₐ·(a − b) − lse(a) + lse(b), where lse is the logarithm of the sum of exponentials.
 Nothing but the loss and the gradient is written: no softmax and no log-softmax is in memory.
-Passes: the loss reads both matrices once, 2MN. With the gradient, rows of whole 16-byte vectors
-that a cluster holds (sm_90 and up) are read once, 3MN in all; others stream through tiles, 5MN.
+Passes: the loss reads both matrices once, 2MN. With the gradient, rows that a cluster or one tile
+holds are read once, 3MN in all; others stream through tiles twice, 5MN.
 The loss alone is by clusters where their last chunk is nearly full, else by streams (`suits`).
 Idea: a cluster's warps each load their slices of both rows, take their maxima and sums, and send
 the five numbers to all programs of the cluster in one exchange. A stream keeps a maximum and the
-sums of each lane, and rescales them tile by tile.
+sums of each lane, and rescales them tile by tile. Rows may be unaligned (`kernels.vectors`).
 On chip: both rows, or a tile of each.
-Bits: the cut of a row follows from N, the dtype and the card, never from M.
+Bits: the cut of a row follows from N, the dtype, the alignment and the card, never from M.
 Source: this project; the online sums of Milakov & Gimelshein 2018, arXiv 1805.02867.
 """
 
 from __future__ import annotations
 
+from collections import namedtuple
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import sympy
 import torch
 from typing_extensions import override
 
-from ..cluster.cut import Cut, OnCluster, cut
-from ..cluster.row import distinct, divergences_of, largest, row_number, slots_of, whole_row
+from ..cluster.cut import Cut, OnCluster
+from ..cluster.row import (
+    distinct,
+    divergences_of,
+    ends_of,
+    in_registers,
+    largest,
+    row_at,
+    row_number,
+    slots_of,
+    summed_up,
+    whole_row,
+)
 from ..device import Device, device_of
-from ..kernel import Kernel, Shape, Tensors
+from ..kernel import Kernel, Operation, Shape, Tensors
 from ..language import gl, gluon_jit, jit, next_power_of_two, tl
 from ..launch import launch, load_hint, store_hint
-from ..softmax_backward.rows import in_vectors
 from ..traffic import M, N, Traffic
-from ..vectors import LONGEST
+from ..vectors import (
+    LONGEST,
+    At,
+    ahead_of,
+    first_element,
+    first_vector,
+    layout,
+    offsets_of,
+    vectors_of,
+    whole_vectors,
+)
 from .operation import KL_DIV, KL_DIV_GRAD
 
 MANY = 4096  # rows that a cut is for, whatever M is
-# A streaming program's lanes and warps: of rows that are whole vectors, and of others
+# A streaming program's vectors of a tile and warps: of the longest vectors, and of others
 STREAMS = {True: (512, 16), False: (2048, 8)}
 # Of a cut, with which a cluster is the faster one for a loss: see `suits`
 NARROW, FEW_WARPS, FULL = 8192, 4, 0.95
@@ -44,32 +65,28 @@ LOG2E = 1.4426950408889634
 
 
 class How(NamedTuple):
-    """Constants of a launch."""
+    """Constants of a launch; see `kernels.vectors.Layout` and `Cut`."""
 
-    chunks: int
     vector: int
-    even: bool
-    packed: bool
+    ends: bool
     reverse: bool
     each: bool  # whether each row has a gradient of its own
-    loads: str
-    stores: str
+    whole: bool = False  # whether a stream's tile is a row, or a cluster's last chunk is full
+    lanes: int = 32  # of a stream
+    chunks: int = 1  # the others are a cluster's
+    packed: bool = False
+    loads: str = ""
+    stores: str = ""
 
 
 @dataclass(frozen=True)
 class KlAuto(OnCluster):
     """The loss: by a cluster a row where that can be, else by a stream."""
 
-    operation = KL_DIV
+    operation: ClassVar[Operation] = KL_DIV
     moves = Traffic(reads=2 * M * N, writes=sympy.S.Zero, write_bytes=4 * M)
     on_chip = 2 * N
-    matrices, in_vectors = 2, True
-
-    @override
-    def plan(self, shape: Shape, dtype: torch.dtype, width: int, device: Device) -> Cut | None:
-        """The cut of a row; None if two rows do not fit."""
-        asked = self.programs, self.num_warps, self.matrices
-        return cut((MANY, shape[1]), dtype.itemsize, width, device, *asked)
+    matrices = 2
 
     @override
     def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
@@ -79,8 +96,12 @@ class KlAuto(OnCluster):
     @override
     def __call__(self, student: torch.Tensor, teacher: torch.Tensor) -> Tensors:
         loss = torch.empty(len(student), device=student.device)
-        self.run(student, teacher, loss)
-        return loss
+        if self.operation is KL_DIV:
+            self.run(student, teacher, loss)
+            return loss
+        dstudent = torch.empty(student.shape, dtype=student.dtype, device=student.device)
+        self.run(student, teacher, loss, dstudent)
+        return loss, dstudent
 
     def run(
         self,
@@ -91,6 +112,7 @@ class KlAuto(OnCluster):
         dloss: torch.Tensor | None = None,
         temperature: float = 1.0,
         reverse: bool = False,
+        scale: float = 1.0,
     ) -> None:
         """Writes the results for which memory is given.
 
@@ -98,42 +120,45 @@ class KlAuto(OnCluster):
             student: Logits (M, N), float16, bfloat16 or float32; any strides.
             teacher: Likewise, of the same dtype.
             loss: (M,), float32; a row without columns has loss 0.
-            dstudent: The gradient, of adjacent columns; may be the student's own memory.
+            dstudent: The gradient, (M, N); may be the student's own memory.
             dloss: The loss's own gradient, float32: (M,), or (1,) for all rows; None for ones.
             temperature: Divides both.
             reverse: Whether the loss is KL(student‖teacher).
+            scale: Multiplies the gradient.
         """
         if student.numel() == 0:
             if loss is not None:
                 loss.zero_()
             return
-        (rows, cols), width = student.shape, LONGEST // student.element_size()
-        matrices = [x for x in (student, teacher, dstudent) if x is not None]
+        (rows, cols), longest = student.shape, LONGEST // student.element_size()
+        pair = (student, teacher) if reverse else (teacher, student)
+        parts = layout(*(x for x in (*pair, dstudent) if x is not None))
         each = dloss is not None and dloss.numel() > 1
+        how = How(parts.vector, parts.ends, reverse, each)
+        places = (*parts.places, At(0, 1, 0))[:3]
+        target = None if dstudent is None else parts.bases[2]
+        scales = LOG2E / temperature, 1 / temperature, scale / temperature
+        arguments = *parts.bases[:2], target, loss, dloss, parts.cols, *places, *scales
         plan = _plan_of(self, (rows, cols), student.dtype, device_of(student))
-        tensors = student, teacher, loss, dstudent, dloss
-        written = 0 if dstudent is None else dstudent.stride(0)
-        scales = LOG2E / temperature, 1 / temperature
-        whole = all(map(in_vectors, matrices))
-        if not whole or plan is None or (dstudent is None and not suits(plan, cols)):
-            vector, (lanes, warps) = width if whole else 1, STREAMS[whole]
-            lanes = min(lanes, next_power_of_two(-(-cols // vector)))
-            warps = min(warps, max(lanes // 32, 1))
-            constants = {"REVERSE": reverse, "EACH": each, "LANES": lanes, "VECTOR": vector}
-            numbers = cols, *student.stride(), *teacher.stride(), written, *scales
-            launch(_streamed, (rows,), (*tensors, *numbers), constants, num_warps=warps)
+        if plan is None or how.vector < longest or (dstudent is None and not suits(plan, cols)):
+            vectors = -(-cols // how.vector)
+            lanes, warps = STREAMS[how.vector == longest]
+            lanes = max(32, min(lanes, next_power_of_two(vectors)))
+            how = how._replace(lanes=lanes, whole=vectors <= lanes)
+            options = {"num_warps": min(warps, lanes // 32)}
+            if how.ends and dstudent is None:  # as other rows take: four programs of 16 warps an SM
+                options["maxnreg"] = 32
+            launch(_streamed, (rows,), arguments, {"HOW": how}, **options)
             return
-        even, hints = cols == plan.chunks * plan.chunk, (load_hint(student), store_hint(student))
-        how = How(plan.chunks, width, even, plan.packed, reverse, each, *hints)
-        strides = student.stride(0) // width, teacher.stride(0) // width, written // width
-        launch(
-            _on_cluster,
-            (rows,),
-            (*tensors, cols // width, *strides, *scales),
-            {"HOW": how},
-            num_warps=plan.warps,
-            num_ctas=plan.programs,
+        how = how._replace(
+            whole=not how.ends and cols == plan.chunks * plan.chunk,
+            chunks=plan.chunks,
+            packed=plan.packed,
+            loads=load_hint(student),
+            stores=store_hint(student),
         )
+        options = {"num_warps": plan.warps, "num_ctas": plan.programs}
+        launch(_on_cluster, (rows,), arguments, {"HOW": how}, **options)
 
 
 def suits(plan: Cut, cols: int) -> bool:
@@ -148,10 +173,10 @@ def suits(plan: Cut, cols: int) -> bool:
 
 @lru_cache(maxsize=4096)
 def _plan_of(kernel: KlAuto, shape: Shape, dtype: torch.dtype, device: Device) -> Cut | None:
-    """The cut of rows of whole vectors; None where no cluster takes them."""
+    """The cut of rows read by the longest vectors; None where no cluster takes them."""
     if OnCluster.unsupported(kernel, shape, dtype, device) is not None:
         return None
-    return kernel.plan(shape, dtype, LONGEST // dtype.itemsize, device)
+    return kernel.plan((MANY, shape[1]), dtype, LONGEST // dtype.itemsize, device)
 
 
 @dataclass(frozen=True)
@@ -159,68 +184,99 @@ class KlGradAuto(KlAuto):
     """Loss and gradient; see `KlAuto`. Its traffic is by an H200's clusters."""
 
     operation = KL_DIV_GRAD
-    once = (N <= WIDEST) & sympy.Eq(sympy.Mod(N, 8), 0)
     moves = Traffic(
-        reads=sympy.Piecewise((2 * M * N, once), (4 * M * N, True)),
+        reads=sympy.Piecewise((2 * M * N, N <= WIDEST), (4 * M * N, True)),
         writes=M * N,
         write_bytes=4 * M,
     )
 
-    @override
-    def __call__(self, student: torch.Tensor, teacher: torch.Tensor) -> Tensors:
-        loss = torch.empty(len(student), device=student.device)
-        dstudent = torch.empty(student.shape, dtype=student.dtype, device=student.device)
-        self.run(student, teacher, loss, dstudent)
-        return loss, dstudent
+
+# Device code. Of a row: the shifts of a and b, one over their sums of exp(x − shift), Σ pₐ·(a − b)
+Of = namedtuple("Of", "shift_a shift_b over_a over_b mean")
+# Of a stream: where whole vectors of a and b begin, and the strides of their columns
+Rows = namedtuple("Rows", "a b a_stride b_stride")
+# Of a lane: the maximum of a, its Σ exp(a − m) and Σ exp(a − m)·(a − b), and b's first two
+Sums = namedtuple("Sums", "most_a sum_a further most_b sum_b")
+
+
+@jit
+def _terms(
+    a: tl.tensor, b: tl.tensor, shift_a: tl.tensor, shift_b: tl.tensor, rate: tl.tensor
+) -> tl.tuple:
+    """What elements add to the sums of a row: exp(a), exp(a)·(a − b), exp(b)."""
+    power = tl.exp2((a - shift_a) * rate)
+    return power, tl.where(power > 0, power * (a - b), 0.0), tl.exp2((b - shift_b) * rate)
+
+
+@jit
+def _slope(
+    a: tl.tensor, b: tl.tensor, of: Of, rate: tl.tensor, inverse: tl.tensor, HOW: tl.constexpr
+) -> tl.tensor:
+    """The derivative of the loss by the student's z."""
+    p = tl.exp2((a - of.shift_a) * rate) * of.over_a
+    if HOW.reverse:
+        return tl.where(p > 0, p * ((a - b - of.mean) * inverse), 0.0)
+    return tl.exp2((b - of.shift_b) * rate) * of.over_b - p
 
 
 @gluon_jit
 def _on_cluster(  # type: ignore[no-untyped-def]
-    student,
-    teacher,
-    loss,
+    of_a,
+    of_b,
     dstudent,
+    loss,
     dloss,
-    vectors,
-    student_vectors,
-    teacher_vectors,
-    dstudent_vectors,
+    cols,
+    a_at,
+    b_at,
+    dstudent_at,
     rate,
     inverse,
+    scale,
     HOW: gl.constexpr,
 ):
-    SLICES: gl.constexpr = gl.num_ctas() * gl.num_warps()
+    VECTOR: gl.constexpr = HOW.vector
+    ENDS: gl.constexpr = HOW.ends
     LOADS: gl.constexpr = HOW.loads
     STORES: gl.constexpr = HOW.stores
+    SLICES: gl.constexpr = gl.num_ctas() * gl.num_warps()
+    single: gl.constexpr = in_registers(1, gl.num_warps(), gl.num_ctas())
     if SLICES > 1:
         slots = slots_of(3)
     number = row_number().to(gl.int64)
-    row = whole_row(vectors, HOW.chunks, HOW.vector, HOW.even)
-    student += number * (gl.cast(student_vectors, gl.int64) * HOW.vector)
-    teacher += number * (gl.cast(teacher_vectors, gl.int64) * HOW.vector)
-    upstream = inverse
+    vectors = cols
+    if ENDS:
+        end, at_end, vectors, _ = ends_of(_begin(a_at, number), 1, cols, VECTOR, single)
+    row = whole_row(vectors, HOW.chunks, VECTOR, HOW.whole)
+    layout: gl.constexpr = row.columns.type.layout
     if dloss is not None:
-        upstream = gl.load(dloss + number if HOW.each else dloss) * inverse
-    if HOW.reverse:  # KL(a‖b)
-        a = row.load(student, 1, 0, float("-inf"), LOADS)
-        b = row.load(teacher, 1, 0, float("-inf"), LOADS)
-    else:
-        b = row.load(student, 1, 0, float("-inf"), LOADS)
-        a = row.load(teacher, 1, 0, float("-inf"), LOADS)
+        scale = scale * gl.load(dloss + number if HOW.each else dloss)
+    first_a, source_a = row_at(of_a, _begin(a_at, number), 1, VECTOR, ENDS)
+    first_b, source_b = row_at(of_b, _begin(b_at, number), 1, VECTOR, ENDS)
+    a = row.load(source_a, 1, 0, float("-inf"), LOADS)
+    b = row.load(source_b, 1, 0, float("-inf"), LOADS)
+    end_a, end_b = None, None
+    if ENDS:
+        end_a = gl.load(first_a + end, mask=at_end, other=float("-inf")).to(gl.float32)
+        end_b = gl.load(first_b + end, mask=at_end, other=float("-inf")).to(gl.float32)
 
-    most_a, shift_a = _shift(a, row)
-    most_b, shift_b = _shift(b, row)
-    zeros = gl.full(row.columns.shape, 0.0, gl.float32, row.columns.type.layout)
+    most_a, shift_a = _shift(a, end_a, row)
+    most_b, shift_b = _shift(b, end_b, row)
+    zeros = gl.full(row.columns.shape, 0.0, gl.float32, layout)
     sum_a, sum_b, further = zeros, zeros, zeros
     for i in gl.static_range(row.CHUNKS):
-        of_a = distinct(a[i], HOW.packed).to(gl.float32)
-        of_b = distinct(b[i], HOW.packed).to(gl.float32)
-        power = gl.exp2((of_a - shift_a[:, None]) * rate)
-        further += gl.where(power > 0, power * (of_a - of_b), 0.0)
+        wide_a = distinct(a[i], HOW.packed).to(gl.float32)
+        wide_b = distinct(b[i], HOW.packed).to(gl.float32)
+        power, weighted, other = _terms(wide_a, wide_b, shift_a[:, None], shift_b[:, None], rate)
+        further += weighted
         sum_a += power
-        sum_b += gl.exp2((of_b - shift_b[:, None]) * rate)
-    sum_a, sum_b = gl.sum(sum_a, axis=1), gl.sum(sum_b, axis=1)
-    further = gl.sum(further, axis=1)
+        sum_b += other
+    power, weighted, other = None, None, None
+    if ENDS:
+        shift = _wide(shift_a, single), _wide(shift_b, single)
+        power, weighted, other = _terms(end_a, end_b, shift[0], shift[1], rate)
+    sum_a = summed_up(sum_a, power, VECTOR)
+    sum_b, further = summed_up(sum_b, other, VECTOR), summed_up(further, weighted, VECTOR)
     over_a, row_a, over_b, row_b = 1.0 / sum_a, shift_a * inverse, 1.0 / sum_b, shift_b * inverse
     if SLICES > 1:
         over_a, row_a, further, over_b, row_b = divergences_of(
@@ -229,118 +285,148 @@ def _on_cluster(  # type: ignore[no-untyped-def]
     mean = further * over_a  # Σ p·(a − b)
     if loss is not None:
         value = mean * inverse - (row_a - gl.log(over_a)) + (row_b - gl.log(over_b))
-        slice_ = gl.arange(0, SLICES, gl.SliceLayout(1, row.columns.type.layout))
+        slice_ = gl.arange(0, SLICES, gl.SliceLayout(1, layout))
         gl.store(loss + number + 0 * slice_, value, mask=slice_ == 0)
     if dstudent is not None:
-        dstudent += number * (gl.cast(dstudent_vectors, gl.int64) * HOW.vector)
+        first, target = row_at(dstudent, _begin(dstudent_at, number), 1, VECTOR, ENDS)
         over_a *= gl.exp2((shift_a * inverse - row_a) * 1.4426950408889634)
         over_b *= gl.exp2((shift_b * inverse - row_b) * 1.4426950408889634)
+        of = _wide_all(Of(shift_a, shift_b, over_a, over_b, mean), layout)
         for i in gl.static_range(row.CHUNKS):
-            of_a = distinct(a[i], HOW.packed).to(gl.float32)
-            of_b = distinct(b[i], HOW.packed).to(gl.float32)
-            p = gl.exp2((of_a - shift_a[:, None]) * rate) * over_a[:, None]
-            if HOW.reverse:
-                value = gl.where(p > 0, p * ((of_a - of_b - mean[:, None]) * inverse), 0.0)
-            else:
-                value = gl.exp2((of_b - shift_b[:, None]) * rate) * over_b[:, None] - p
-            row.store(dstudent, 1, i, value * upstream, STORES)
+            wide_a = distinct(a[i], HOW.packed).to(gl.float32)
+            wide_b = distinct(b[i], HOW.packed).to(gl.float32)
+            value = _slope(wide_a, wide_b, of, rate, inverse, HOW) * scale
+            row.store(target, 1, i, value, STORES)
+        if ENDS:
+            of = _wide_all(Of(shift_a, shift_b, over_a, over_b, mean), single)
+            value = _slope(end_a, end_b, of, rate, inverse, HOW) * scale
+            gl.store(first + end, value.to(dstudent.dtype.element_ty), mask=at_end)
 
 
 @gluon_jit
-def _shift(values, row):  # type: ignore[no-untyped-def]
+def _begin(at, number):  # type: ignore[no-untyped-def]
+    """Where a row begins, in vectors, or in elements of unaligned rows."""
+    return number * gl.cast(at.row_stride, gl.int64) + at.lead
+
+
+@gluon_jit
+def _shift(values, at_ends, row):  # type: ignore[no-untyped-def]
     """The maximum of each slice, and what its exponentials are shifted by: 0 for −inf."""
     highest = values[0].to(gl.float32)
     for i in gl.static_range(1, row.CHUNKS):
         highest = gl.maximum(highest, values[i].to(gl.float32))
-    maximum = largest(highest, None, row.VECTOR)
+    maximum = largest(highest, at_ends, row.VECTOR)
     return maximum, gl.where(maximum == float("-inf"), 0.0, maximum)
+
+
+@gluon_jit
+def _wide(value, layout: gl.constexpr):  # type: ignore[no-untyped-def]
+    """A slice's value for each element of a tile."""
+    return gl.convert_layout(value, gl.SliceLayout(1, layout))[:, None]
+
+
+@gluon_jit
+def _wide_all(of, layout: gl.constexpr):  # type: ignore[no-untyped-def]
+    shifts = _wide(of.shift_a, layout), _wide(of.shift_b, layout)
+    overs = _wide(of.over_a, layout), _wide(of.over_b, layout)
+    return Of(shifts[0], shifts[1], overs[0], overs[1], _wide(of.mean, layout))
 
 
 @jit
 def _streamed(
-    student: tl.tensor,
-    teacher: tl.tensor,
-    loss: tl.tensor,
+    of_a: tl.tensor,
+    of_b: tl.tensor,
     dstudent: tl.tensor,
+    loss: tl.tensor,
     dloss: tl.tensor,
     cols: tl.tensor,
-    student_row: tl.tensor,
-    student_col: tl.tensor,
-    teacher_row: tl.tensor,
-    teacher_col: tl.tensor,
-    dstudent_row: tl.tensor,
+    a_at: At,
+    b_at: At,
+    dstudent_at: At,
     rate: tl.tensor,
     inverse: tl.tensor,
-    REVERSE: tl.constexpr,
-    EACH: tl.constexpr,
-    LANES: tl.constexpr,
-    VECTOR: tl.constexpr,
+    scale: tl.tensor,
+    HOW: tl.constexpr,
 ) -> None:
-    TILE: tl.constexpr = LANES * VECTOR
+    LANES: tl.constexpr = HOW.lanes
+    VECTOR: tl.constexpr = HOW.vector
     number = tl.program_id(0).to(tl.int64)
-    student += number * student_row
-    teacher += number * teacher_row
-    within = tl.arange(0, LANES)[:, None] * VECTOR + tl.arange(0, VECTOR)[None, :]
-    most_a = tl.full((LANES,), float("-inf"), tl.float32)
-    most_b = most_a
-    sum_a = tl.zeros((LANES,), tl.float32)
-    sum_b, further = sum_a, sum_a
-    for start in range(0, cols, TILE):
-        at = (start + within).to(tl.int64)
-        a, b = _pair(student, teacher, student_col, teacher_col, at, cols, REVERSE)
-        most_a, over_a, shift = _raised(most_a, a, rate)
-        power = tl.exp2((a - shift[:, None]) * rate)
-        sum_a = sum_a * over_a + tl.sum(power, 1)
-        further = further * over_a + tl.sum(tl.where(power > 0, power * (a - b), 0.0), 1)
-        most_b, over_b, shift = _raised(most_b, b, rate)
-        sum_b = sum_b * over_b + tl.sum(tl.exp2((b - shift[:, None]) * rate), 1)
-    shift_a, over, scale_a = _joined(most_a, sum_a, rate)
-    shift_b, over_b, _ = _joined(most_b, sum_b, rate)
-    mean = tl.sum(further * scale_a) * over
+    ahead = ahead_of(a_at, number, HOW)
+    vectors = whole_vectors(cols, ahead, HOW)
+    source_a = first_vector(of_a, a_at, number, HOW)
+    source_b = first_vector(of_b, b_at, number, HOW)
+    rows = Rows(source_a, source_b, a_at.col_stride, b_at.col_stride)
+    zeros = tl.zeros((LANES, 1), tl.float32)
+    lanes = Sums(zeros + float("-inf"), zeros, zeros, zeros + float("-inf"), zeros)
+    if HOW.ends:  # one for each of the first lanes
+        lane, behind = tl.arange(0, LANES)[:, None, None], (cols - ahead) % VECTOR
+        end = tl.where(lane < VECTOR, lane, cols - behind - VECTOR + lane)
+        at_end = tl.where(lane < VECTOR, lane < ahead, lane < VECTOR + behind)
+        end_a = _read(first_element(of_a, a_at, number, HOW) + end, at_end)
+        end_b = _read(first_element(of_b, b_at, number, HOW) + end, at_end)
+        lanes = _absorb(lanes, end_a, end_b, rate)
+    if HOW.whole:
+        a, b = _tile(rows, 0, vectors, HOW)
+        lanes = _absorb(lanes, a, b, rate)
+    else:
+        for start in range(0, vectors, LANES):
+            a, b = _tile(rows, start, vectors, HOW)
+            lanes = _absorb(lanes, a, b, rate)
+    shift_a, over_a, scale_a = _joined(lanes.most_a, lanes.sum_a, rate)
+    shift_b, over_b, _ = _joined(lanes.most_b, lanes.sum_b, rate)
+    of = Of(shift_a, shift_b, over_a, over_b, tl.sum(lanes.further * scale_a) * over_a)
     if loss is not None:
-        value = (mean - shift_a + shift_b) * inverse + tl.log(over) - tl.log(over_b)
+        value = (of.mean - shift_a + shift_b) * inverse + tl.log(over_a) - tl.log(over_b)
         tl.store(loss + number, value)
     if dstudent is not None:
-        upstream = inverse
         if dloss is not None:
-            upstream = tl.load(dloss + number if EACH else dloss) * inverse
-        for start in range(0, cols, TILE):
-            at = (start + within).to(tl.int64)
-            a, b = _pair(student, teacher, student_col, teacher_col, at, cols, REVERSE)
-            p = tl.exp2((a - shift_a) * rate) * over
-            if REVERSE:
-                gradient = tl.where(p > 0, p * ((a - b - mean) * inverse), 0.0)
-            else:
-                gradient = tl.exp2((b - shift_b) * rate) * over_b - p
-            gradient = (gradient * upstream).to(dstudent.dtype.element_ty)
-            tl.store(dstudent + number * dstudent_row + at, gradient, mask=at < cols)
+            scale *= tl.load(dloss + number if HOW.each else dloss)
+        target = first_vector(dstudent, dstudent_at, number, HOW)
+        if HOW.ends:
+            first = first_element(dstudent, dstudent_at, number, HOW)
+            value = _slope(end_a, end_b, of, rate, inverse, HOW) * scale
+            tl.store(first + end, value.to(dstudent.dtype.element_ty), mask=at_end)
+        for start in range(0, vectors, LANES):
+            if not HOW.whole:
+                a, b = _tile(rows, start, vectors, HOW)
+            vector = start + vectors_of(0, LANES)
+            places = target + offsets_of(vector, dstudent_at.col_stride, VECTOR)
+            value = _slope(a, b, of, rate, inverse, HOW) * scale
+            tl.store(places, value.to(dstudent.dtype.element_ty), mask=vector < vectors)
 
 
 @jit
-def _pair(
-    student: tl.tensor,
-    teacher: tl.tensor,
-    student_col: tl.tensor,
-    teacher_col: tl.tensor,
-    at: tl.tensor,
-    cols: tl.tensor,
-    REVERSE: tl.constexpr,
-) -> tl.tuple:
-    """A tile of a and of b, −inf beyond the row."""
-    inside = at < cols
-    s = tl.load(student + at * student_col, mask=inside, other=float("-inf")).to(tl.float32)
-    t = tl.load(teacher + at * teacher_col, mask=inside, other=float("-inf")).to(tl.float32)
-    if REVERSE:
-        return s, t
-    return t, s
+def _tile(rows: Rows, start: tl.tensor, vectors: tl.tensor, HOW: tl.constexpr) -> tl.tuple:
+    """A tile of a and of b, from a number of vectors on."""
+    vector = start + vectors_of(0, HOW.lanes)
+    a = rows.a + offsets_of(vector, rows.a_stride, HOW.vector)
+    b = rows.b + offsets_of(vector, rows.b_stride, HOW.vector)
+    return _read(a, vector < vectors), _read(b, vector < vectors)
+
+
+@jit
+def _read(places: tl.tensor, inside: tl.tensor) -> tl.tensor:
+    """The elements in float32, −inf where there are none."""
+    return tl.load(places, mask=inside, other=float("-inf")).to(tl.float32)
+
+
+@jit
+def _absorb(lanes: Sums, a: tl.tensor, b: tl.tensor, rate: tl.tensor) -> Sums:
+    """The sums of lanes with those of a tile."""
+    most_a, shift_a, over_a = _raised(lanes.most_a, a, rate)
+    most_b, shift_b, over_b = _raised(lanes.most_b, b, rate)
+    power, weighted, other = _terms(a, b, shift_a[:, :, None], shift_b[:, :, None], rate)
+    sum_a = lanes.sum_a * over_a + tl.sum(power, 2)
+    further = lanes.further * over_a + tl.sum(weighted, 2)
+    return Sums(most_a, sum_a, further, most_b, lanes.sum_b * over_b + tl.sum(other, 2))
 
 
 @jit
 def _raised(most: tl.tensor, values: tl.tensor, rate: tl.tensor) -> tl.tuple:
-    """Each lane's maximum with new values, the factor for its sums, and its shift."""
-    highest = tl.maximum(most, tl.max(values, 1))
+    """Each lane's maximum with new values, its shift, and the factor for its sums."""
+    highest = tl.maximum(most, tl.max(values, 2))
     shift = tl.where(highest == float("-inf"), 0.0, highest)
-    return highest, tl.exp2((most - shift) * rate), shift
+    return highest, shift, tl.exp2((most - shift) * rate)
 
 
 @jit

@@ -1,17 +1,19 @@
 """The divergence by PyTorch's formula, eager and compiled, and by Liger-Kernel.
 
 Passes, of PyTorch: two log-softmax, then exp, difference, product and sum of `F.kl_div`. Liger's
-kernel takes the student's log-softmax and the teacher's softmax, which PyTorch makes first, in
-float32: of 16 bit the loss would have two digits.
+kernels take log-softmax or softmax of both, which PyTorch makes first, in float32: of 16 bit the
+loss would have two digits. Its Jensen-Shannon loss with β = 0 is the divergence. It also writes the
+gradient of the log-softmax over a copy of it, and a loss for each element, which PyTorch adds.
 On chip: nominally a row.
-Source: `torch.nn.functional.kl_div`; `liger_kernel/ops/kl_div.py` of the package liger-kernel.
+Source: `torch.nn.functional.kl_div`; `liger_kernel/ops/kl_div.py` and `jsd.py` of the package
+liger-kernel.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import sympy
 import torch
@@ -121,3 +123,52 @@ class KlLiger(Peer):
             return loss
 
         return call
+
+
+@dataclass(frozen=True)
+class KlJsdLiger(Peer):
+    """Liger's Jensen-Shannon loss with β = 0, and what it takes before and after."""
+
+    operation: ClassVar[Operation] = KL_DIV
+    library = LIGER
+    moves = Traffic(
+        reads=2 * M * N, writes=sympy.S.Zero, read_bytes=16 * M * N, write_bytes=24 * M * N + 4 * M
+    )
+    on_chip = N
+
+    @override
+    def function(self, *inputs: torch.Tensor) -> Callable[..., Any]:
+        return lambda student, teacher: _jsd(student, teacher)[0]
+
+
+@dataclass(frozen=True)
+class KlGradJsdLiger(KlJsdLiger):
+    """The same, and its gradient through log-softmax."""
+
+    operation = KL_DIV_GRAD
+    moves = Traffic(
+        reads=2 * M * N,
+        writes=M * N,
+        read_bytes=28 * M * N,
+        write_bytes=28 * M * N + 4 * M,
+    )
+
+    @override
+    def function(self, *inputs: torch.Tensor) -> Callable[..., Any]:
+        def call(student: torch.Tensor, teacher: torch.Tensor) -> Pair:
+            loss, slope, logq = _jsd(student, teacher)
+            gradient = torch._log_softmax_backward_data(slope, logq, 1, torch.float32)
+            return loss, gradient.to(student.dtype)
+
+        return call
+
+
+def _jsd(student: torch.Tensor, teacher: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """The losses, their gradient by the student's log-softmax, and this itself."""
+    import liger_kernel.functional  # noqa: F401, where the dispatcher finds its kernels
+    from liger_kernel.backends import dispatch
+
+    logq, logp = (F.log_softmax(x, 1, dtype=torch.float32) for x in (student, teacher))
+    given = logq.clone(), logp, None, 0.0, -100, 1.0  # no labels, β, their number, rows
+    losses, slope = dispatch("jsd_loss_and_grad", *given, impl=None, mode=None)
+    return losses.sum(1), slope, logq

@@ -1,10 +1,14 @@
-"""Log-softmax and logsumexp of each row: by the kernels of cross-entropy, by PyTorch, compiled.
+"""Log-softmax, logsumexp, and the gradient of log-probability and entropy of each row.
+
+By the kernels of cross-entropy, by PyTorch, compiled.
 
 Passes:
 - logsumexp: one, MN.
 - log-softmax by a cluster that keeps the row on chip (Gluon, sm_90 and up): one, 2MN.
 - log-softmax by tiles: one, 2MN, where N ≤ 16384, else two, 3MN.
 - auto is the cluster where it is faster, else tiles; the rule is in `cross_entropy/auto`.
+- The gradient of log-probability and entropy from a row's logsumexp and entropy is elementwise:
+  2MN. Both numbers and the gradient are two launches, as an autograd function makes them: 3MN.
 - PyTorch and Inductor: nominally the compulsory ones. `torch.logsumexp` is one function of five
   operations, each a pass of its own. Hardware counters show their traffic.
 On chip: the row of a cluster; a tile, or of log-softmax a row of up to 16384 elements.
@@ -15,22 +19,28 @@ Source: `kernels.cross_entropy.cluster`, `kernels.cross_entropy.rows`; `torch.lo
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import sympy
 import torch
 from typing_extensions import override
 
+from ..calls import Maybe
 from ..compiled import CompiledFormula
 from ..cross_entropy.auto import WIDEST, Chooses
 from ..cross_entropy.cluster import RowCluster
+from ..cross_entropy.gradients import TILE
+from ..cross_entropy.library import LogprobEntropyTorch
 from ..cross_entropy.online import HELD_OR_TILE, Streaming
 from ..cross_entropy.rows import HELD, MOVED
-from ..kernel import TorchFunction
+from ..kernel import Kernel, Tensors, TorchFunction
 from ..traffic import M, N, Traffic
-from .operation import LOG_SOFTMAX, LOGSUMEXP
+from .functions import GRADIENT, NUMBERS
+from .operation import LOG_SOFTMAX, LOGPROB_ENTROPY_BACKWARD, LOGPROB_ENTROPY_GRAD, LOGSUMEXP
 
 MATRIX = Traffic(reads=M * N, writes=M * N)
-NUMBERS = Traffic(reads=M * N, writes=sympy.S.Zero, write_bytes=4 * M)
+A_NUMBER = Traffic(reads=M * N, writes=sympy.S.Zero, write_bytes=4 * M)
+ROWS = 24 * M * sympy.ceiling(N / sympy.Integer(TILE))  # bytes of a row's numbers, for each tile
 
 
 @dataclass(frozen=True)
@@ -38,7 +48,7 @@ class LogSumExpOnline(Streaming):
     """The logsumexp of each row; see `Streaming`."""
 
     operation = LOGSUMEXP
-    moves = NUMBERS
+    moves = A_NUMBER
 
 
 @dataclass(frozen=True)
@@ -68,7 +78,7 @@ class LogSumExpCluster(RowCluster):
     """The logsumexp of each row; see `RowCluster`."""
 
     operation = LOGSUMEXP
-    moves = NUMBERS
+    moves = A_NUMBER
 
 
 @dataclass(frozen=True)
@@ -84,7 +94,7 @@ class LogSumExpAuto(Chooses):
     """The logsumexp of each row; see `Chooses`."""
 
     operation = LOGSUMEXP
-    moves = NUMBERS
+    moves = A_NUMBER
     cluster, online = LogSumExpCluster(), LogSumExpOnline()
 
 
@@ -130,3 +140,90 @@ class LogSumExpCompiled(CompiledFormula):
 
     operation = LOGSUMEXP
     formula = staticmethod(lambda x: x.float().logsumexp(1))
+
+
+@dataclass(frozen=True)
+class LogprobEntropyBackwardAuto(Kernel):
+    """The gradient of both answers; of one alone where the other's is None."""
+
+    operation = LOGPROB_ENTROPY_BACKWARD
+    backend = "triton"
+    moves = Traffic(reads=M * N, writes=M * N, read_bytes=ROWS)
+    on_chip = sympy.Integer(TILE)
+
+    @override
+    def __call__(self, logits: torch.Tensor, target: torch.Tensor, *rows: Maybe) -> torch.Tensor:
+        lse, dlogprob, entropy, dentropy = rows
+        logits, target = NUMBERS.rows((logits, target), (1.0,))
+        given = logits, target, entropy, lse, dlogprob, dentropy
+        dlogits = torch.empty(logits.shape, dtype=logits.dtype, device=logits.device)
+        GRADIENT.work(*given, 1.0)(*given, dlogits)
+        return dlogits
+
+
+@dataclass(frozen=True)
+class LogprobEntropyGradAuto(Kernel):
+    """Both answers and the gradient of their sum, by two launches."""
+
+    operation = LOGPROB_ENTROPY_GRAD
+    backend = "triton"
+    moves = Traffic(reads=2 * M * N + M, writes=M * N, read_bytes=8 * M + ROWS, write_bytes=16 * M)
+    on_chip = Chooses.on_chip
+
+    @override
+    def __call__(self, logits: torch.Tensor, target: torch.Tensor) -> Tensors:
+        rows = NUMBERS.rows((logits, target), (1.0,))
+        logprob, entropy, lse = torch.empty((3, len(logits)), device=logits.device)
+        NUMBERS.work(*rows, 1.0)(*rows, logprob, entropy, lse)
+        ones = torch.ones_like(lse)
+        call = LogprobEntropyBackwardAuto()
+        return logprob, entropy, call(*rows, lse, ones, entropy, ones)
+
+
+def _backward(logits: torch.Tensor, target: torch.Tensor, *rows: torch.Tensor) -> torch.Tensor:
+    lse, dlogprob, entropy, dentropy = (each[:, None] for each in rows)
+    logp = logits.float() - lse
+    chosen = torch.arange(logits.shape[1], device=logits.device) == target[:, None]
+    share = logp.exp() * (dlogprob + dentropy * (logp + entropy))
+    return (torch.where(chosen, dlogprob, 0.0) - share).to(logits.dtype)
+
+
+def _with_gradient(logits: torch.Tensor, target: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    lse = logits.float().logsumexp(1)
+    logp = logits.float() - lse[:, None]
+    entropy, ones = -(logp.exp() * logp).sum(1), torch.ones_like(lse)
+    logprob = logp.gather(1, target[:, None]).squeeze(1)
+    return logprob, entropy, _backward(logits, target, lse, ones, entropy, ones)
+
+
+@dataclass(frozen=True)
+class LogprobEntropyGradTorch(LogprobEntropyTorch):
+    """Eager PyTorch, and its backward pass."""
+
+    operation = LOGPROB_ENTROPY_GRAD
+    moves = Traffic(reads=16 * M * N + 6 * M, writes=11 * M * N + 5 * M, read_bytes=16 * M)
+
+    @override
+    def __call__(self, logits: torch.Tensor, target: torch.Tensor) -> Any:
+        leaf = logits.detach().requires_grad_()
+        with torch.enable_grad():
+            made = super().__call__(leaf, target)
+        ones = torch.ones_like(made[0])
+        (dlogits,) = torch.autograd.grad(made, leaf, (ones, ones))
+        return *(each.detach() for each in made), dlogits
+
+
+@dataclass(frozen=True)
+class LogprobEntropyBackwardCompiled(CompiledFormula):
+    """The gradient from kept numbers, in float32; see `CompiledFormula`."""
+
+    operation = LOGPROB_ENTROPY_BACKWARD
+    formula = staticmethod(_backward)
+
+
+@dataclass(frozen=True)
+class LogprobEntropyGradCompiled(CompiledFormula):
+    """Both answers and the gradient of their sum; see `CompiledFormula`."""
+
+    operation = LOGPROB_ENTROPY_GRAD
+    formula = staticmethod(_with_gradient)

@@ -215,6 +215,14 @@ def test_each_dtype_keeps_its_digits(name: str) -> None:
             assert_right(kernel, inputs, kernel)
 
 
+def test_the_gradient_of_one_answer_alone_is_as_if_the_other_had_none() -> None:
+    kernel = kernels()["logprob_entropy_backward_auto"]
+    inputs = kernel.operation.make_inputs((9, 300), F32, HERE.kind, 0)
+    for gone in (3, 5):
+        alone, zeros = ((*inputs[:gone], d, *inputs[gone + 1 :]) for d in (None, 0 * inputs[2]))
+        torch.testing.assert_close(kernel(*alone), kernel.operation.reference(*zeros).float())
+
+
 OF_LOGITS = [name for name in HERE_RUN if kernels()[name].operation.logits]
 
 
@@ -237,9 +245,10 @@ def by_torch(operation: Operation, x: torch.Tensor, *others: torch.Tensor) -> An
         loss = F.cross_entropy(leaf, *others, reduction="none")
         (gradient,) = torch.autograd.grad(loss.sum(), leaf)
         return (loss.detach(), gradient)[: len(operation.outputs)]
-    if operation.name == "logprob_entropy":
-        logprob = leaf.log_softmax(1).gather(1, others[0][:, None])[:, 0]
-        return logprob.detach(), torch.special.entr(torch.softmax(leaf.detach(), 1)).sum(1)
+    if operation.name.startswith("logprob_entropy"):
+        logprob = leaf.log_softmax(1).gather(1, others[0][:, None])[:, 0].detach()
+        entropy = torch.special.entr(torch.softmax(leaf.detach(), 1)).sum(1)
+        return logprob, entropy, *operation.reference(x, *others)[2:]
     return as_tuple(operation.reference(x, *others))
 
 
@@ -250,7 +259,7 @@ def by_torch(operation: Operation, x: torch.Tensor, *others: torch.Tensor) -> An
         for name in HERE_RUN
         if (name in OF_LOGITS or kernels()[name].operation.name == "copy")
         and not (kernels()[name].packages or kernels()[name].backend == COMPILED)
-        and name != "logprob_entropy_torch"  # 0·−inf in plain operations
+        and name not in ("logprob_entropy_torch", "logprob_entropy_grad_torch")  # 0·−inf
     ],
 )
 @pytest.mark.parametrize("repeats", [1, 411], ids=["narrow", "wide"])
@@ -261,7 +270,7 @@ def test_infinities_and_nan_come_out_as_from_pytorch(name: str, repeats: int) ->
         rows = rows[[0, 2, 3, 6]].repeat_interleave(repeats, dim=1)
         if narrow(name) or not runs_wide(kernel, rows):
             pytest.skip("takes no such rows, or too long")
-    if kernel.operation.name == "logprob_entropy":
+    if kernel.operation.name.startswith("logprob_entropy"):
         rows = rows[~rows.isposinf().any(1)]  # a probability of inf / inf is no promise
     for dtype in (F32, BF16):
         _, *others = kernel.operation.make_inputs(tuple(rows.shape), dtype, HERE.kind, 0)

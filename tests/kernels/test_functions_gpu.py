@@ -14,6 +14,7 @@ from kernels.functions import softmax
 from kernels.log_softmax.functions import log_softmax, logprob_entropy, logsumexp
 from tests.kernels.conftest import DTYPES
 from tests.kernels.test_functions import CALLED, CLOSE, REDUCTIONS, as_due
+from tests.kernels.test_inplace import LOSSES, losses, target_of
 
 pytestmark = pytest.mark.gpu
 reductions = pytest.mark.parametrize("reduction", REDUCTIONS)
@@ -52,21 +53,23 @@ def test_every_width_again_and_again(called: str, dtype: torch.dtype, cols: int)
         for options in options_of(called, cols):
             for turn in range(3):  # the ordinary launch, then the repeated one
                 x = torch.randn(rows, cols, device="cuda").to(dtype)
-                target = classes(rows, cols)
+                target = torch.randn_like(x) if called == "kl_div" else classes(rows, cols)
                 if called == "cross_entropy":
                     target[::5] = -100 if turn < 2 else cols - 1
                 along = x.t().contiguous() if options.get("dim") == 0 else x
                 as_due(along, called, target, **options)
 
 
+@losses
 @reductions
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-def test_a_step_in_place_again_and_again(dtype: torch.dtype, reduction: str) -> None:
+def test_a_step_in_place_again_and_again(dtype: torch.dtype, reduction: str, called: str) -> None:
     for cols in (1000, 50_257):
         for _ in range(3):
-            x, target = torch.randn(67, cols, device="cuda").to(dtype), classes(67, cols)
-            found = step(x, target, cross_entropy, reduction=reduction, inplace=True)
-            wanted = step(x.double(), target, F.cross_entropy, reduction=reduction)
+            x, (ours, formula) = torch.randn(67, cols, device="cuda").to(dtype), LOSSES[called]
+            target = target_of(called, x)
+            found = step(x, target, ours, reduction=reduction, inplace=True)
+            wanted = step(x.double(), target, formula, reduction=reduction)
             for mine, its in zip(found, wanted, strict=True):
                 torch.testing.assert_close(mine.double(), its, **CLOSE[dtype])
 

@@ -1,4 +1,4 @@
-"""`cross_entropy(…, inplace=True)`: the gradient over the logits, which nobody reads again."""
+"""Losses with ``inplace=True``: the gradient over the logits, which nobody reads again."""
 
 from __future__ import annotations
 
@@ -9,22 +9,31 @@ from typing import Any
 
 import pytest
 import torch
-import torch.nn.functional as F
 from torch.utils.checkpoint import checkpoint
 
 from kernels.cross_entropy.functions import cross_entropy
+from kernels.kl_div.functions import kl_div
 from tests.kernels.conftest import DTYPES
-from tests.kernels.test_functions import CLOSE, REDUCTIONS, due
+from tests.kernels.test_functions import CLOSE, REDUCTIONS, divergence, due
 
 GUARD = "_set_storage_data_ptr_access_error_msg"  # by which PyTorch keeps others off memory
 guarded = pytest.mark.skipif(
     not hasattr(torch._C, GUARD), reason="needs a PyTorch built for CUDA, which guards memory"
 )
 reductions = pytest.mark.parametrize("reduction", REDUCTIONS)
+# Each with PyTorch's formula in float64
+LOSSES: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
+    "cross_entropy": (cross_entropy, due),
+    "kl_div": (kl_div, divergence),
+}
+losses = pytest.mark.parametrize("called", LOSSES)
 
 
-def zeros(y: torch.Tensor) -> torch.Tensor:
-    return torch.zeros(len(y), dtype=torch.int64, device=y.device)
+def target_of(called: str, y: torch.Tensor) -> torch.Tensor:
+    """The second argument of a loss of these logits."""
+    if called == "kl_div":
+        return torch.randn(y.shape, device=y.device).to(y.dtype)
+    return torch.arange(len(y), device=y.device)
 
 
 USES: dict[str, Callable[[torch.Tensor], Any]] = {
@@ -37,8 +46,8 @@ USES: dict[str, Callable[[torch.Tensor], Any]] = {
     "copied": copy.deepcopy,
     "pickled": lambda y: pickle.dumps(y.detach()),
     "multiplied": lambda y: y @ y.t(),
-    "another loss": lambda y: cross_entropy(y, zeros(y)),
-    "the same again": lambda y: cross_entropy(y, zeros(y), inplace=True),
+    "another loss": lambda y: cross_entropy(y, target_of("cross_entropy", y)),
+    "the same again": lambda y: kl_div(y, y, inplace=True),
     "by its address": lambda y: y.data_ptr(),
     "by a view made after": lambda y: y[1:].sum(),
 }
@@ -51,19 +60,21 @@ USES: dict[str, Callable[[torch.Tensor], Any]] = {
     ids=str,
 )
 @pytest.mark.parametrize("use", USES)
+@losses
 def test_overwritten_logits_and_all_that_shares_their_memory_are_refused(
-    device: str, use: str, dtype: torch.dtype, reduction: str
+    device: str, called: str, use: str, dtype: torch.dtype, reduction: str
 ) -> None:
-    target = torch.randint(6, (4,), device=device)
+    message = rf"overwritten by {called}\(.*inplace=True\)"
     base = torch.tanh(torch.randn(4, 6, device=device, dtype=dtype, requires_grad=True))
     logits, other = base.view(4, 6), base[:, :6]
-    loss = cross_entropy(logits, target, reduction=reduction, inplace=True)
+    target = target_of(called, logits)
+    loss = LOSSES[called][0](logits, target, reduction=reduction, inplace=True)
     assert loss.isfinite().all()
     for y in (logits, base, other, base.detach(), base.data):
         y = y.detach() if use == "copied" else y
-        with pytest.raises(RuntimeError, match=r"overwritten by cross_entropy\(.*inplace=True\)"):
+        with pytest.raises(RuntimeError, match=message):
             USES[use](y)
-    with pytest.raises(RuntimeError, match=r"overwritten by cross_entropy\(.*inplace=True\)"):
+    with pytest.raises(RuntimeError, match=message):
         loss.sum().backward()  # tanh kept them
 
 
@@ -71,25 +82,28 @@ def test_overwritten_logits_and_all_that_shares_their_memory_are_refused(
 @reductions
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("factor", [1.0, 0.25, 3.0])
+@losses
 def test_in_place_gives_the_same_loss_and_gradient_in_the_memory_of_the_logits(
-    device: str, factor: float, dtype: torch.dtype, reduction: str
+    device: str, called: str, factor: float, dtype: torch.dtype, reduction: str
 ) -> None:
-    target = torch.tensor([1, -100, 3, 0], device=device)
     x = torch.randn(4, 70, device=device).to(dtype)
+    ours, formula = LOSSES[called]
     for cols in (70, 65):  # and a slice of a padded vocabulary
         wanted_of = x[:, :cols].double().requires_grad_()
-        wanted = due(wanted_of, target, reduction=reduction)
+        target = target_of(called, wanted_of.detach().to(dtype))
+        target[1:2] = -100 if called == "cross_entropy" else 0
+        wanted = formula(wanted_of, target, reduction=reduction)
         (wanted_dx,) = torch.autograd.grad(factor * wanted.sum(), wanted_of)
         leaf = x.clone().requires_grad_()
         logits = leaf * 1
         sliced = logits[:, :cols]
         address, grads = logits.data_ptr(), []
         sliced.register_hook(grads.append)
-        loss = cross_entropy(sliced, target, reduction=reduction, inplace=True)
-        assert loss.dtype == dtype
+        loss = ours(sliced, target, reduction=reduction, inplace=True)
+        assert loss.dtype == dtype or called == "kl_div"
         torch.testing.assert_close(loss.double(), wanted, **CLOSE[dtype])
         (factor * loss.sum()).backward()
-        assert grads[0].data_ptr() == address
+        assert grads[0].data_ptr() == address or (called, dtype) == ("kl_div", torch.float64)
         assert leaf.grad is not None
         twice = {"rtol": 2 * CLOSE[dtype]["rtol"], "atol": 1e-6}  # rounded
         torch.testing.assert_close(leaf.grad[:, :cols].double(), wanted_dx, **twice)
@@ -98,14 +112,15 @@ def test_in_place_gives_the_same_loss_and_gradient_in_the_memory_of_the_logits(
 
 @guarded
 @reductions
+@losses
 def test_an_overwriting_gradient_is_taken_once_and_not_differentiated(
-    device: str, reduction: str
+    device: str, called: str, reduction: str
 ) -> None:
-    target = torch.tensor([1, 2, 3], device=device)
     x = torch.randn(3, 5, device=device, requires_grad=True)
+    (ours, formula), target = LOSSES[called], target_of(called, x)
 
     def loss() -> torch.Tensor:
-        return cross_entropy(x * 1, target, reduction=reduction, inplace=True).sum()
+        return ours(x * 1, target, reduction=reduction, inplace=True).sum()
 
     kept = loss()
     (first,) = torch.autograd.grad(kept, x, retain_graph=True)
@@ -118,35 +133,34 @@ def test_an_overwriting_gradient_is_taken_once_and_not_differentiated(
         with pytest.raises(RuntimeError, match="can be taken once, and not be differentiated"):
             again()
     assert torch.equal(first, saved)
-    again = checkpoint(lambda x: cross_entropy(x * 1, target, inplace=True), x, use_reentrant=False)
+    again = checkpoint(lambda x: ours(x * 1, target, inplace=True), x, use_reentrant=False)
     (dx,) = torch.autograd.grad(again, x)
-    torch.testing.assert_close(dx, torch.autograd.grad(F.cross_entropy(x, target), x)[0])
+    torch.testing.assert_close(dx, torch.autograd.grad(formula(x, target), x)[0])
 
 
-def test_leaves_and_what_needs_no_gradient_are_not_overwritten(device: str) -> None:
-    x, target = torch.randn(4, 5, device=device), torch.randint(5, (4,), device=device)
+@losses
+def test_leaves_what_needs_no_gradient_and_what_cannot_be_guarded_are_not_overwritten(
+    device: str, called: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x, (ours, formula) = torch.randn(4, 5, device=device), LOSSES[called]
+    target = target_of(called, x)
     before, leaf = x.clone(), x.clone().requires_grad_()
     for bad in (leaf, leaf.view(4, 5), leaf[:, :4], torch.nn.Parameter(x)):
         with pytest.raises(RuntimeError, match="would overwrite a leaf tensor that requires grad"):
-            cross_entropy(bad, target.clamp(max=3), inplace=True)
-    cross_entropy(x, target, inplace=True)
+            ours(bad, target_of(called, bad), inplace=True)
+    ours(x, target, inplace=True)
     with torch.no_grad():
-        cross_entropy(leaf * 1, target, inplace=True)
-        cross_entropy(leaf, target, inplace=True)
+        ours(leaf * 1, target, inplace=True)
+        ours(leaf, target, inplace=True)
     assert torch.equal(x, before)
     assert torch.equal(leaf, before)
     rows = (leaf[:1] * 1).expand(4, 5)  # rows that overlap
-    cross_entropy(rows, target, inplace=True).backward()
-    wanted = F.cross_entropy(before[:1].requires_grad_().expand(4, 5), target)
-    torch.testing.assert_close(cross_entropy(rows, target), wanted)
-
-
-def test_where_memory_cannot_be_guarded_nothing_is_overwritten(
-    device: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    ours(rows, target, inplace=True).backward()
+    wanted = formula(before[:1].expand(4, 5), target).float()
+    torch.testing.assert_close(ours(rows, target), wanted)
     monkeypatch.setattr("kernels.cross_entropy.functions._overwritten", None)
-    x = torch.randn(3, 5, device=device, requires_grad=True)
-    target, logits = torch.tensor([1, 2, 3], device=device), x * 1
-    cross_entropy(logits, target, inplace=True).backward()
-    assert torch.equal(logits, x)
-    torch.testing.assert_close(x.grad, torch.autograd.grad(F.cross_entropy(x, target), x)[0])
+    monkeypatch.setattr("kernels.overwriting._guard", None)
+    logits = leaf * 1  # where memory cannot be guarded
+    (dx,) = torch.autograd.grad(ours(logits, target, inplace=True), leaf)
+    assert torch.equal(logits, leaf)
+    torch.testing.assert_close(dx, torch.autograd.grad(formula(leaf, target), leaf)[0])
