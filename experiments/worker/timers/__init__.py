@@ -12,12 +12,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from experiments.data.jobs import TimingConfig as Protocol
+from experiments.data.jobs import TimingConfig
 from experiments.data.statistics import stop_reason
 from experiments.worker import clock
 from experiments.worker.inputs import Changing, Inputs
 from kernels.kernel import Tensors, as_tuple
 
+Protocol = TimingConfig  # how one point is sampled, as the configuration says it
 Call = Callable[..., Any]  # the inputs of an operation to its outputs, a tensor or a tuple
 DICE = random.SystemRandom()  # which no kernel can seed
 
