@@ -99,7 +99,7 @@ def collect(arguments: Sequence[str]) -> int:
     points = {_place(one): one for one in read_records(path, Counters)} if path.exists() else {}
     statuses = Counter[str]()
     for point in read_rows(listed):
-        name, word = point.environment["range"], point.status if point.expected else "failed"
+        name, word = point.environment["range"], str(point.status if point.expected else "failed")
         mine = launches.loc[launches["range"] == name, [*METRICS]]
         if word == "ok" and (mine.empty or mine.isna().any(axis=None)):
             word = "without kernels"
