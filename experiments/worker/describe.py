@@ -102,13 +102,15 @@ def describe(job: dict[str, Any], device: Device) -> dict[str, Any]:
                 "compulsory_bytes": operation.compulsory.bytes(sizes, dtype.itemsize),
                 **{k: None if one is None else evaluate(one, sizes) for k, one in work.items()},
             }
-            point = {"rows": shape[0], "cols": shape[1], "dtype": name, "impossible": None}
+            status, reason = "unsupported", kernel.unsupported(tuple(shape), dtype, device)
             if wrong := [key for key, n in numbers.items() if not 0 <= (n or 0) <= EXACT]:
                 what = "below zero" if (numbers[wrong[0]] or 0) < 0 else "beyond 2^53"
-                point["impossible"] = f"{wrong[0]} is declared as a number {what}"
                 numbers = dict.fromkeys(numbers)  # no row can hold them
-            unsupported = kernel.unsupported(tuple(shape), dtype, device)
-            points.append(point | numbers | {"unsupported": unsupported})
+                if reason is None:
+                    status, reason = "incorrect", f"{wrong[0]} is declared as a number {what}"
+            refusal = None if reason is None else {"status": status, "reason": reason}
+            point = {"rows": shape[0], "cols": shape[1], "dtype": name, "refusal": refusal}
+            points.append(point | numbers)
     module = type(kernel).__module__
     return {
         "target": job["kernel"]["_target_"],
