@@ -19,15 +19,14 @@ from contextlib import redirect_stdout, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import yaml
-
 from experiments.child import ROOT
-from experiments.data.jobs import CONF
+from experiments.data.jobs import CONF, read_yaml
 from experiments.data.metrics import derive, latest
 from experiments.data.rows import Row, read_rows, rows_files
 from experiments.errors import Parser, SweepFailed, UserError, command
 from experiments.run import act_on
 from experiments.sweep.client import Worker, WorkerDied, drives
+from experiments.sweep.jobs import OUTSIDE, outside_name
 from experiments.sweep.summary import compared, interval, print_table
 
 if TYPE_CHECKING:
@@ -165,8 +164,7 @@ def measured(
     path = Path(file).expanduser().resolve()
     if not separator or not path.is_file() or path.suffix != ".py":
         raise UserError(f"{kernel} is not FILE.py::FUNCTION with a Python file")
-    usual = yaml.safe_load((CONF / "kernel" / "outside.yaml").read_text(encoding="utf-8"))
-    operation = operation or str(usual["operation"])
+    operation = operation or str(read_yaml(CONF / "kernel")[OUTSIDE]["operation"])
     asked = {"file": str(path), "function": function, "operation": operation, "traffic": traffic}
     on_card = "gpu=cpu" not in overrides and drives()
     found = inspected(asked, "auto" if on_card else "cpu")
@@ -182,8 +180,7 @@ def measured(
     if not on_card:  # a sample there flushes a large cache first: 0.1 s
         words += ["timing.min_samples=10", "timing.max_samples=30"]
     _sweep([*words, *overrides], folder)
-    taken = {path.stem for path in (CONF / "kernel").glob("*.yaml")}
-    return [f"{path.stem}.{n}" if n in taken else n for n in found["functions"]], folder
+    return [outside_name(path, one) for one in found["functions"]], folder
 
 
 def inspected(kernel: dict[str, Any], device: str) -> dict[str, Any]:

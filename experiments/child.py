@@ -1,4 +1,7 @@
-"""What a worker shares with its parent: messages as JSON objects, one per line of a socket."""
+"""What a worker shares with its parent.
+
+Messages are JSON objects, one per line of a socket; both ask NVML for the cards.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ import re
 import socket
 import sys
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +89,24 @@ def parse(line: bytes) -> dict[str, Any]:
             return message
     shown = line[:60].decode("utf-8", "replace").rstrip()
     raise ChildError(f"it sent {shown!r}, which is not a message")
+
+
+@cache
+def _nvml() -> Any:
+    import pynvml
+
+    pynvml.nvmlInit()
+    return pynvml
+
+
+def ask_nvml(fact: str, *arguments: Any) -> Any:
+    """The answer of NVIDIA's management library, such as to ``DeviceGetCount``.
+
+    None without the library, a driver or permission, and for a fact that the card does not give.
+    """
+    with contextlib.suppress(Exception):
+        return getattr(_nvml(), f"nvml{fact}")(*arguments)
+    return None
 
 
 def environment(given: Mapping[str, str]) -> dict[str, str]:

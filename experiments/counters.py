@@ -29,9 +29,10 @@ from pathlib import Path
 import pandas as pd
 
 from experiments import child
-from experiments.data.records import COUNTERS, Counters, Record, read_records, write_records
+from experiments.data.records import COUNTERS, Counters, read_records, write_records
+from experiments.data.rows import read_rows
 from experiments.errors import UserError, command
-from experiments.profile import LIST, Profiled
+from experiments.profile import LIST
 
 METRICS = {  # by the field of a record
     "kernel_us": "gpu__time_duration.sum",
@@ -59,7 +60,8 @@ VARIABLES = {
 }
 RANGES = "Push/Pop_Range"
 CACHE_CONTROL = "none, L2 flushed before the call"  # older records: all, before each launch
-SHARED = set(Record.model_fields) | {"gpu", "model_reads", "model_writes"}
+SHARED = {"operation", "kernel", "params", "rows", "cols", "dtype", "gpu", "model_reads",
+          "model_writes"}  # fmt: skip
 
 
 def collect(arguments: Sequence[str]) -> int:
@@ -96,16 +98,18 @@ def collect(arguments: Sequence[str]) -> int:
     about = {"ncu": release and release[1], "cache_control": CACHE_CONTROL}
     points = {_place(one): one for one in read_records(path, Counters)} if path.exists() else {}
     statuses = Counter[str]()
-    for point in read_records(listed, Profiled):
-        mine, word = launches.loc[launches["range"] == point.range, [*METRICS]], str(point.status)
+    for point in read_rows(listed):
+        name, word = point.environment["range"], str(point.status if point.expected else "failed")
+        mine = launches.loc[launches["range"] == name, [*METRICS]]
         if word == "ok" and (mine.empty or mine.isna().any(axis=None)):
             word = "without kernels"
-            print(f"{point.range}: ncu saw no kernel, as of a copy by the driver; no record")
+            print(f"{name}: ncu saw no kernel, as of a copy by the driver; no record")
         elif word == "ok":
             word, sums = "recorded", mine.sum()
             sizes = sums.drop("kernel_us").round().astype(int)
             fields = point.model_dump(include=SHARED) | sums.to_dict() | sizes.to_dict()
             fields |= {"launches": len(mine), "environment": point.environment | about}
+            fields["source"] = point.environment["source"]
             one = Counters.model_validate(fields)
             points[_place(one)] = one
         statuses[word] += 1

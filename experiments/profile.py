@@ -4,8 +4,8 @@ It takes the arguments of ``experiments.run`` and makes, for each point, one war
 L2, and one call inside an NVTX range named after the point, the profiler started and stopped around
 it.
 ``ncu --nvtx --profile-from-start off`` and ``nsys profile --capture-range=cudaProfilerApi
---capture-range-end=none`` see those calls and nothing else. ``profiled.jsonl`` below ``out`` says
-which range is which point.
+--capture-range-end=none`` see those calls and nothing else. ``profiled.jsonl`` below ``out`` has a
+row for each point, with its range in the row's ``environment``.
 """
 
 from __future__ import annotations
@@ -14,32 +14,18 @@ import runpy
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from pydantic import Field
-
-from experiments.data.records import Record, write_records
-from experiments.data.rows import EXPECTED
+from experiments.data.records import write_records
+from experiments.data.rows import Row
 from experiments.errors import SweepFailed, UserError
 from experiments.sweep.cards import WorkerPool, cards_of
 from experiments.sweep.client import LEAVING_LIMIT_S
 from experiments.sweep.jobs import Job, options_of
 from experiments.sweep.plan import make_plan
-from experiments.sweep.record import measure, packages_of
+from experiments.sweep.record import measure, row_of
 
 LIST = "profiled.jsonl"
-
-
-class Profiled(Record):
-    """One point and what became of its two calls."""
-
-    range: str = Field(description="name of the profiler range around its second call")
-    status: Literal["ok", "unsupported", "failed"]
-    reason: str | None = None
-    gpu: str
-    model_reads: int | None
-    model_writes: int | None
-    environment: dict[str, Any]
 
 
 def profile(jobs: Sequence[Job], cards: Any = (0,)) -> None:
@@ -57,7 +43,7 @@ def profile(jobs: Sequence[Job], cards: Any = (0,)) -> None:
     options = options_of(jobs)
     out, dry_run = Path(options["out"]), options["dry_run"]
     pool = WorkerPool(out / "worker.log", cards_of(cards), not dry_run, LEAVING_LIMIT_S)
-    done: list[Profiled] = []
+    done: list[Row] = []
     try:
         pool.start(jobs)
         points = [point for point in make_plan(jobs, pool).points if not point.round]
@@ -68,28 +54,18 @@ def profile(jobs: Sequence[Job], cards: Any = (0,)) -> None:
             if dry_run:
                 print(name)
                 continue
-            worker, declared = pool.place(point.job, point.card), point.declared
+            worker = pool.place(point.job, point.card)
             outcome = measure(point, worker, name)
-            expected, why = outcome["status"] in EXPECTED, outcome["reason"] or ""
-            about = {key: point.variant[key] for key in ("operation", "params", "source")}
-            sizes = ("rows", "cols", "dtype", "model_reads", "model_writes")
-            record = Profiled(
-                range=name,
-                status=outcome["status"] if expected else "failed",
-                reason=outcome["reason"],
-                kernel=point.job.label,
-                gpu=point.gpu,
-                environment=worker.handshake["environment"] | packages_of(point),
-                **about,
-                **{key: declared[key] for key in sizes},
-            )
-            print(": ".join(filter(None, [name, record.status, why])), flush=True)
-            done.append(record)
+            there = worker.handshake
+            row = row_of(point, outcome, sweep=out.name, attempt=1, handshake=there)
+            about = {"kernel": point.job.label, "environment": row.environment | {"range": name}}
+            done.append(row.model_copy(update=about))
+            print(": ".join(filter(None, [name, row.status, row.reason])), flush=True)
     finally:
         pool.close()
         if done:
             write_records(out / LIST, done)
-    if any(record.status == "failed" for record in done):
+    if not all(row.expected for row in done):
         raise SweepFailed
 
 

@@ -42,11 +42,11 @@ def reproduce(rows: Path, out: Path, dry_run: bool) -> int:
     roots = {path.parent: out / path.parent.relative_to(rows) for path in rows.rglob("sweep.json")}
     if {*roots} & {*roots.values()}:
         raise UserError(f"--out {out} is a recorded sweep itself; name another folder")
-    sweeps = [jobs_of(root, roots[root], dry_run) for root in sorted(roots)]
-    if not any(sweeps):
+    sweeps = [*filter(None, (jobs_of(root, roots[root], dry_run) for root in sorted(roots)))]
+    if not sweeps:
         raise UserError(f"{rows}: no rows with their sweep.json; name a sweep's folder")
     reasons = Counter[str]()
-    for jobs in filter(None, sweeps):
+    for jobs in sweeps:
         with suppress(SweepFailed):  # what failed has another status, or no row
             run([job for job, _ in jobs], sorted({r.card for _, old in jobs for r in old.values()}))
         again = {one.name: one.last for one in recorded_jobs(Path(jobs[0][0].config["out"]))}
@@ -73,25 +73,24 @@ def jobs_of(root: Path, out: Path, dry_run: bool = False) -> list[tuple[Job, dic
     """
     found = [(one, one.last) for one in recorded_jobs(root) if one.rows]
     rounds = 1 + max((place[3] for _, rows in found for place in rows), default=0)
-    ours = {"out": str(out), "dry_run": dry_run, "rounds": rounds, "tracker": {"backend": "none"}}
-    ours |= {"only_failed": False, "overwrite": False}
+    ours = {"out": str(out), "dry_run": dry_run, "rounds": rounds, "tracker": {"backend": "none"},
+            "only_failed": False, "overwrite": False}  # fmt: skip
     jobs = []
     for one, rows in found:
         new = [*rows.values()][-1]
         try:
-            old = validated(Config, one.config).model_dump()
-            gpu = old["gpu"] | {"name": new.gpu, "match": f"^{re.escape(new.gpu)}$"}
-            timing = old["timing"] | new.environment.get("protocol", {})
-            kernel, seed = kernel_of_today(new.kernel, old["kernel"]), new.environment.get("seed")
-            now = {"kernel": kernel, "gpu": gpu, "timing": timing}
-            now |= {} if seed is None else {"seed": seed}
-            config = validated(Config, old | ours | now).model_dump()
+            now = validated(Config, one.config).model_dump() | ours
+            now["kernel"] = kernel_of_today(new.kernel, now["kernel"])
+            now["gpu"] |= {"name": new.gpu, "match": f"^{re.escape(new.gpu)}$"}
+            now["timing"] |= new.environment.get("protocol", {})
+            now["seed"] = new.environment.get("seed", now["seed"])
+            config = validated(Config, now).model_dump()
         except ValueError as error:
-            where = f"{root}: {one.name}: config.json"
-            raise UserError(f"{where} is no job's configuration: {error}") from None
-        dtypes, shapes = {key[0]: 0 for key in rows}, {key[1:3]: 0 for key in rows}
-        places = tuple(shapes), tuple(dtypes), (), frozenset(key[:3] for key in rows)
-        jobs.append((Job(one.name, new.kernel, config, *places), rows))
+            why = f"config.json is no job's configuration: {error}"
+            raise UserError(f"{root}: {one.name}: {why}") from None
+        shapes, dtypes = {place[1:3]: 0 for place in rows}, {place[0]: 0 for place in rows}
+        points = frozenset(place[:3] for place in rows)
+        jobs.append((Job(one.name, new.kernel, config, (*shapes,), (*dtypes,), (), points), rows))
     return jobs
 
 

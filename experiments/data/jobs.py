@@ -203,10 +203,6 @@ class Config(Written):
                 "overwrite=true measures all points again and only_failed=true those that failed; "
                 "choose one"
             )
-        if self.gpu.device == "cpu" and self.timing.timer not in ("auto", "host"):
-            raise ValueError(
-                f"timing.timer={self.timing.timer} needs a CUDA device; on a CPU use auto or host"
-            )
         return self
 
 

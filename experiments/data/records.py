@@ -28,7 +28,7 @@ from experiments.data.files import (
     validated,
     write_file,
 )
-from experiments.data.rows import Dtype
+from experiments.data.rows import Dtype, Row
 
 
 class Record(Written):
@@ -145,6 +145,6 @@ def read_records(path: Path, kind: type[R]) -> Iterator[R]:
     return read_as(path, lambda line: validated(kind, parse_json(line)))
 
 
-def write_records(path: Path, records: Iterable[Record]) -> None:
+def write_records(path: Path, records: Iterable[Record | Row]) -> None:
     """Writes a whole file of records, in place of what it held."""
     write_file(path, "".join(record.model_dump_json() + "\n" for record in records))

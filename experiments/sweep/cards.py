@@ -19,6 +19,7 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
+from experiments.child import ask_nvml
 from experiments.errors import UserError
 from experiments.sweep.client import Worker, WorkerError
 from experiments.sweep.jobs import Job
@@ -49,17 +50,9 @@ def visible_cards() -> list[str]:
     ``CUDA_VISIBLE_DEVICES`` chooses and orders them. Empty without NVML, without cards, and where
     that variable names cards otherwise than by number.
     """
-    try:
-        import pynvml as nvml
-
-        nvml.nvmlInit()
-    except Exception:  # no library, no driver or no permission: all mean that nothing is known
-        return []
-    try:
-        handles = map(nvml.nvmlDeviceGetHandleByIndex, range(nvml.nvmlDeviceGetCount()))
-        ids = [nvml.nvmlDeviceGetPciInfo(handle).busId for handle in handles]
-    finally:
-        nvml.nvmlShutdown()
+    count = ask_nvml("DeviceGetCount") or 0
+    handles = [ask_nvml("DeviceGetHandleByIndex", index) for index in range(count)]
+    ids = [ask_nvml("DeviceGetPciInfo", handle).busId for handle in handles]
     ids = [(one.decode() if isinstance(one, bytes) else one).lower() for one in ids]
     limited = os.environ.get("CUDA_VISIBLE_DEVICES")
     if limited is None:

@@ -91,10 +91,10 @@ class Worker:
             raise WorkerError(f"{self.log} cannot be written: {error.strerror}") from None
         own, theirs = socket.socketpair()
         printed, output = os.pipe()
-        command = [sys.executable, "-m", "experiments.worker", "--device", self.device]
+        command = [sys.executable, "-m", "experiments.worker", self.device]
         with theirs:
             self.process = subprocess.Popen(
-                [*command, *["--prepare"] * self.measures, str(theirs.fileno())],
+                [*command, *["prepare"] * self.measures, str(theirs.fileno())],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,

@@ -19,7 +19,7 @@ from experiments.data.metrics import plausible
 from experiments.data.rows import Row
 from experiments.errors import SweepFailed, UserError
 from experiments.sweep.cards import WorkerPool, cards_of
-from experiments.sweep.client import Worker, WorkerError
+from experiments.sweep.client import WorkerError
 from experiments.sweep.jobs import Job, options_of
 from experiments.sweep.plan import Plan, Point, make_plan
 from experiments.sweep.record import (
@@ -98,9 +98,6 @@ class Sweep:
         self.due = [point for point in plan.points if self._is_due(point)]
         self._stopping = threading.Event()
 
-    def _worker(self, point: Point) -> Worker:
-        return self.pool.place(point.job, point.card)
-
     def _is_due(self, point: Point) -> bool:
         """Whether a point must be measured now."""
         if self.options["overwrite"]:
@@ -145,7 +142,7 @@ class Sweep:
         """One thread a card: never two timings on one at a time."""
         for round_, visit in groupby(points, key=lambda point: point.round):
             if self.options["fresh"] and round_ > points[0].round:
-                for worker in {self._worker(point) for point in points}:
+                for worker in {self.pool.place(point.job, point.card) for point in points}:
                     worker.stop()
             for point in visit:
                 if self._stopping.is_set() or not self._visit(point, progress):
@@ -154,7 +151,8 @@ class Sweep:
     def _visit(self, point: Point, progress: Progress) -> bool:
         """Measures a point, records it, and says whether the card's thread can go on."""
         progress.begins(point)
-        worker, lost = self._worker(point).of_kernel(point.job.config["kernel"]), False
+        own = self.pool.place(point.job, point.card)
+        worker, lost = own.of_kernel(point.job.config["kernel"]), False
         try:
             outcome = measure(point, worker)
         except WorkerError as error:

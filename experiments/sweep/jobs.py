@@ -303,8 +303,11 @@ def compose(overrides: Sequence[str], composed: DictConfig | None = None) -> Job
         raise UserError(str(error).splitlines()[0]) from None
     except ValidationError as error:
         raise UserError(_complaint(error)) from None
-    resolved = checked.model_dump()
-    name = outside_name(resolved["kernel"]) or choices["kernel"]
+    resolved, name = checked.model_dump(), choices["kernel"]
+    if "file" in resolved["kernel"]:
+        file = Path(str(resolved["kernel"]["file"])).expanduser().resolve()
+        name = outside_name(file, str(resolved["kernel"].get("function")))
+        resolved["kernel"]["file"] = str(file)
     kernel = "-".join(filter(None, [name, checked.twin]))
     plain = [one.lstrip("+~") for one in overrides if not ELSEWHERE.match(one)]
     tunables = sorted(o.removeprefix("kernel.") for o in plain if o.startswith("kernel."))
@@ -337,25 +340,18 @@ def _complaint(error: ValidationError) -> str:
     return f"{option}={str(first['input'])[:100]}; {reason}"
 
 
-def outside_name(kernel: dict[str, Any]) -> str | None:
-    """The name in rows of a kernel from outside: its function's; None of a kernel of ``kernels/``.
-
-    The file becomes an absolute path. A function that is called as a kernel of ours gets its file's
-    name in front.
+def outside_name(file: Path, function: str) -> str:
+    """The name in rows of a kernel from outside: its function's, behind its file's if it is ours.
 
     Raises:
         UserError: there is no such file, or no function is named.
     """
-    if "file" not in kernel:
-        return None
-    path, function = Path(str(kernel["file"])).expanduser(), str(kernel.get("function"))
-    if not path.is_file() or path.suffix != ".py":
-        raise UserError(f"kernel.file={kernel['file']} is no Python file")
+    if not file.is_file() or file.suffix != ".py":
+        raise UserError(f"kernel.file={file} is no Python file")
     if not function.isidentifier():
-        raise UserError(f"kernel.function={function}; name a function of {path.name}")
-    kernel["file"] = str(path.resolve())
+        raise UserError(f"kernel.function={function}; name a function of {file.name}")
     taken = (CONF / "kernel" / f"{function}.yaml").is_file()
-    return f"{path.stem}.{function}" if taken else function
+    return f"{file.stem}.{function}" if taken else function
 
 
 def kernel_of_today(name: str, recorded: dict[str, Any]) -> dict[str, Any]:

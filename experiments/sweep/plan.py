@@ -49,7 +49,7 @@ class Point:
         gpu: The device's name.
         device: ``cuda`` or ``cpu``.
         variant: The worker's description of the job: operation, backend, params, formula.
-        declared: Rows, cols, dtype, traffic, whether it is unsupported or impossible, as described.
+        declared: Rows, cols, dtype, traffic, and the outcome if it is not to run, as described.
     """
 
     job: Job
@@ -73,14 +73,8 @@ class Point:
 
     @property
     def refusal(self) -> dict[str, Any] | None:
-        """Its outcome where it is not measured: it cannot run, or its declaration is wrong.
-
-        None where it is measured.
-        """
-        for status, name in (("unsupported", "unsupported"), ("incorrect", "impossible")):
-            if (reason := self.declared[name]) is not None:
-                return {"status": status, "reason": reason}
-        return None
+        """Its outcome where it is not measured: it cannot run, or its declaration is wrong."""
+        return self.declared["refusal"]  # type: ignore[no-any-return]
 
     @property
     def estimate_s(self) -> float:

@@ -253,7 +253,9 @@ def row_of(
         "source": point.variant["source"],
         "protocol": {name: timing[name] for name in PROTOCOL},
         "seed": point.job.config["seed"],
-    } | packages_of(point)
+    }
+    if packages := point.variant["packages"]:  # the variant's own, beside torch and Triton
+        provenance["packages"] = packages
     fields = {
         "attempt": attempt,
         "sweep": sweep,
@@ -272,12 +274,6 @@ def row_of(
         crash = {"status": "crashed", "reason": f"the worker's answer makes no row: {error}"}
         unsaid = dict.fromkeys(["model_formula", *DECLARED[3:]])  # they may be what is wrong
         return validated(Row, crash | fields | unsaid)
-
-
-def packages_of(point: Point) -> dict[str, Any]:
-    """The versions of a variant's own packages beside torch and Triton; empty where it has none."""
-    packages = point.variant["packages"]
-    return {"packages": packages} if packages else {}
 
 
 def sweep_name(out: Path) -> str:

@@ -1,8 +1,7 @@
-"""A worker: ``python -m experiments.worker --device auto``, a child of the sweep."""
+"""A worker, ``python -m experiments.worker auto [prepare] SOCKET``, a child of the sweep."""
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import ctypes
 import dataclasses
@@ -29,12 +28,9 @@ def main() -> None:
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     channel = Channel()
     sys.stdout = sys.stderr  # in the log at once, in any characters
-    parser = argparse.ArgumentParser(prog="experiments.worker")
-    parser.add_argument("--device", choices=["auto", "cpu", "cuda"], default="auto")
-    parser.add_argument("--prepare", action="store_true", help="for measuring, before it is asked")
-    options = parser.parse_args()
+    _, device_asked, *prepare = sys.argv
     try:
-        place = take_place(options.device)
+        place = take_place(device_asked)
     except RuntimeError as error:
         channel.send({"error": str(error)})
         return
@@ -49,7 +45,7 @@ def main() -> None:
     about = {"environment": place.environment, "host_cards": place.host_cards}
     channel.send({"device": dataclasses.asdict(device), **about})
     bench = functools.cache(functools.partial(Bench, place))  # not all requests need its memory
-    if options.prepare:
+    if prepare:
         with contextlib.suppress(Exception):  # it comes again, with a row, when it measures
             bench().flush()
 

@@ -16,11 +16,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import yaml
 
 from experiments.child import ROOT
 from experiments.data.files import EXACT
-from experiments.data.jobs import ABOUT, CONF
+from experiments.data.jobs import ABOUT, CONF, read_yaml
 from experiments.worker import outside
 from experiments.worker.gate import TOLERANCES
 from experiments.worker.outside import BadJob as BadJob
@@ -103,15 +102,15 @@ def describe(job: dict[str, Any], device: Device) -> dict[str, Any]:
                 "compulsory_bytes": operation.compulsory.bytes(sizes, dtype.itemsize),
                 **{k: None if one is None else evaluate(one, sizes) for k, one in work.items()},
             }
-            point = {"rows": shape[0], "cols": shape[1], "dtype": name, "impossible": None}
-            for key, number in numbers.items():
-                if not (point["impossible"] or 0 <= (number or 0) <= EXACT):  # no row can hold it
-                    what = "below zero" if (number or 0) < 0 else "beyond 2^53"
-                    point["impossible"] = f"{key} is declared as a number {what}"
-            if point["impossible"]:
-                numbers = dict.fromkeys(numbers)
-            unsupported = kernel.unsupported(tuple(shape), dtype, device)
-            points.append(point | numbers | {"unsupported": unsupported})
+            status, reason = "unsupported", kernel.unsupported(tuple(shape), dtype, device)
+            if wrong := [key for key, n in numbers.items() if not 0 <= (n or 0) <= EXACT]:
+                what = "below zero" if (numbers[wrong[0]] or 0) < 0 else "beyond 2^53"
+                numbers = dict.fromkeys(numbers)  # no row can hold them
+                if reason is None:
+                    status, reason = "incorrect", f"{wrong[0]} is declared as a number {what}"
+            refusal = None if reason is None else {"status": status, "reason": reason}
+            point = {"rows": shape[0], "cols": shape[1], "dtype": name, "refusal": refusal}
+            points.append(point | numbers)
     module = type(kernel).__module__
     return {
         "target": job["kernel"]["_target_"],
@@ -153,12 +152,11 @@ def inspect(kernel: dict[str, Any]) -> dict[str, Any]:
         return {"functions": functions, "operation": found.name, "rivals": []}
     built = build_kernel(kernel)
     operation, rivals = built.operation.name, []
-    for file in sorted((CONF / "kernel").glob("*.yaml")):
-        config = yaml.safe_load(file.read_text(encoding="utf-8"))
+    for rival, config in read_yaml(CONF / "kernel").items():
         if config.get("by") and isinstance(built, outside.Function):
             one = build_kernel({k: v for k, v in config.items() if k not in ABOUT})
             if one.operation.name == operation and all(map(version_of, one.packages)):
-                rivals.append(file.stem)
+                rivals.append(rival)
     return {"functions": [name], "operation": operation, "rivals": rivals}
 
 

@@ -96,11 +96,10 @@ def _guarded(
 
 def _measure(point: dict[str, Any], bench: Bench, stage: Stage, ask: Ask | None) -> dict[str, Any]:
     """The outcome of a point that raises nothing: compiled, through the gate, timed."""
-    timing, device = point["timing"], bench.place.device
-    timer = timing["timer"]
-    if timer == "auto":
-        timer = "events" if device.kind == "cuda" else "host"
-    protocol = Protocol(**{n: timing[n] for n in Protocol.__dataclass_fields__} | {"timer": timer})
+    timing, device = dict(point["timing"]), bench.place.device
+    if timing["timer"] == "auto":
+        timing["timer"] = "events" if device.kind == "cuda" else "host"
+    protocol = Protocol.model_construct(**timing)  # the parent has validated it
     kernel = build_kernel(point["kernel"])
     values = Values((point["rows"], point["cols"]), point["dtype"], point["seed"])
     stage("sampling")

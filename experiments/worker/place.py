@@ -14,11 +14,10 @@ import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.child import ROOT
+from experiments.child import ROOT, ask_nvml
 
 if TYPE_CHECKING:
     from kernels.device import Device
@@ -196,24 +195,6 @@ class Monitor:
         if self._card is None:
             return None
         return ask_nvml(f"DeviceGet{fact}", self._card, *arguments)
-
-
-@cache
-def _nvml() -> Any:
-    import pynvml
-
-    pynvml.nvmlInit()
-    return pynvml
-
-
-def ask_nvml(fact: str, *arguments: Any) -> Any:
-    """The answer of NVIDIA's management library, such as to ``DeviceGetCount``.
-
-    None without the library, a driver or permission, and for a fact that the card does not give.
-    """
-    with suppress(Exception):
-        return getattr(_nvml(), f"nvml{fact}")(*arguments)
-    return None
 
 
 def foreign(

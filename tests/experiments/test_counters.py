@@ -17,8 +17,9 @@ import torch
 from experiments import counters
 from experiments.counters import METRICS, find_ncu
 from experiments.data.records import Counters, read_records, write_records
+from experiments.data.rows import Row, read_rows
 from experiments.errors import SweepFailed, command
-from experiments.profile import LIST, Profiled, profile
+from experiments.profile import LIST, profile
 from experiments.sweep.client import Worker
 from experiments.sweep.jobs import Job
 from experiments.worker import measure
@@ -26,6 +27,7 @@ from experiments.worker.place import take_place
 from experiments.worker.trial import Bench, Flush
 from tests.conftest import Compose, Result, shape
 from tests.doubles.kernels import Good
+from tests.experiments.test_data import row
 
 TIME, READ, WRITE, _ = METRICS.values()
 RANGES = "thread Domain:Push/Pop_Range:PL_Type:PL_Value:CLR_Type:Color:Msg_Type:Msg"
@@ -43,14 +45,16 @@ def table(launches: list[tuple[str, Mapping[str, str]]]) -> str:
     return f"==PROF== Connected to process 4711 (/usr/bin/python3.12)\n{text}"
 
 
-def point(number: int, kernel: str, status: str = "ok") -> Profiled:
-    fields = {
-        "range": f"point {number} {kernel} 4x8 float32", "status": status, "gpu": "NVIDIA H200",
-        "reason": None, "kernel": kernel, "operation": "softmax", "params": {}, "source": "abc",
-        "rows": 4, "cols": 8, "dtype": "float32", "model_reads": 64, "model_writes": 32,
-        "environment": {"torch": "2.11"},
-    }  # fmt: skip
-    return Profiled.model_validate(fields)
+def point(number: int, kernel: str, status: str = "ok") -> Row:
+    name = f"point {number} {kernel} 4x8 float32"
+    return row(
+        kernel=kernel, status=status, gpu="NVIDIA H200", model_reads=64, model_writes=32,
+        environment={"torch": "2.11", "source": "abc", "range": name},
+    )  # fmt: skip
+
+
+def range_of(one: Row) -> str:
+    return str(one.environment["range"])
 
 
 def executable(folder: Path, body: str) -> None:
@@ -69,7 +73,7 @@ def executable(folder: Path, body: str) -> None:
     path.chmod(0o755)
 
 
-def prepared(folder: Path, points: list[Profiled], text: str) -> None:
+def prepared(folder: Path, points: list[Row], text: str) -> None:
     """An ncu that leaves this list of points and prints this table."""
     write_records(folder / "points", points)
     (folder / "table").write_text(text)
@@ -106,12 +110,12 @@ def test_every_call_becomes_a_record_and_a_failure_or_a_complaint_costs_no_other
     tmp_path: Path, collect: Collect
 ) -> None:
     naive, fused, copy = point(0, "naive"), point(1, "fused_row"), point(2, "copy")
-    wide, bad = point(3, "online", "unsupported"), point(4, "naive_script", "failed")
+    wide, bad = point(3, "online", "unsupported"), point(4, "naive_script", "out_of_memory")
     values = dict.fromkeys(METRICS.values(), "1.00")
     launches = [
-        (naive.range, values | {READ: "160.00", TIME: "2,000 (0: 1)"}),  # or with its instances
-        (naive.range, values | {READ: "96.00", TIME: "1,000.00"}),
-        (fused.range, values | {READ: "128.00", WRITE: "64.00"}),
+        (range_of(naive), values | {READ: "160.00", TIME: "2,000 (0: 1)"}),  # or with its instances
+        (range_of(naive), values | {READ: "96.00", TIME: "1,000.00"}),
+        (range_of(fused), values | {READ: "128.00", WRITE: "64.00"}),
         ("", values),
     ]
     text = f'{table(launches)}==ERROR== Failed to profile "k" in process 1\n'
@@ -127,7 +131,7 @@ def test_every_call_becomes_a_record_and_a_failure_or_a_complaint_costs_no_other
     counted = "5 points: 2 recorded, 1 without kernels, 1 unsupported, 1 failed -> "
     assert counted in done.stdout
     # of the same point the new record, of others the old
-    prepared(tmp_path, [fused], table([(fused.range, values | {READ: "7"})]))
+    prepared(tmp_path, [fused], table([(range_of(fused), values | {READ: "7"})]))
     assert collect().status == 0
     sizes = {one.kernel: one.dram_read_bytes for one in recorded(tmp_path)}
     assert sizes == {"naive": 256, "fused_row": 7}
@@ -205,14 +209,14 @@ def test_each_point_is_called_once_in_a_range_of_its_name_and_listed(
     assert (ranges, (tmp_path / LIST).exists()) == ([], False)
     with pytest.raises(SweepFailed):  # naive failed
         profile(jobs())
-    listed = [*read_records(tmp_path / LIST, Profiled)]
-    assert ([record.range for record in listed], len(planned)) == (planned, 3 * 2)  # one round
-    names = {record.range.split(maxsplit=2)[2]: record for record in listed}
-    assert {name: record.status for name, record in names.items()} == {
-        f"{kernel} 4x{cols} float32": "failed" if kernel == "naive" else "ok"
+    listed = [*read_rows(tmp_path / LIST)]
+    assert ([*map(range_of, listed)], len(planned)) == (planned, 3 * 2)  # one round
+    names = {range_of(one).split(maxsplit=2)[2]: one for one in listed}
+    assert {name: one.status for name, one in names.items()} == {
+        f"{kernel} 4x{cols} float32": "out_of_memory" if kernel == "naive" else "ok"
         for kernel in ("torch", "naive", "fused_row") for cols in (8, 2**21)
     } | {f"fused_row 4x{2**21} float32": "unsupported"}  # fmt: skip
-    assert sorted(ranges) == sorted(r.range for r in listed if r.status != "unsupported")
+    assert sorted(ranges) == sorted(range_of(r) for r in listed if r.status != "unsupported")
     assert names["naive 4x8 float32"].reason == "too much"
     one = names["fused_row 4x8 float32"]
     assert (one.gpu, one.model_reads, one.model_writes) == ("NVIDIA H200", 32, 32)

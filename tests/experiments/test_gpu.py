@@ -82,7 +82,10 @@ def sampled(
     x: torch.Tensor,
     least: int = 50,
 ) -> list[float]:
-    protocol = Protocol("events", "cold", 3, least, 100, 0.01, 30)
+    protocol = Protocol(
+        timer="events", cache="cold", warmup=3, min_samples=least, max_samples=100, precision=0.01,
+        sampling_limit_s=30, compile_limit_s=30,
+    )  # fmt: skip
     return events.sample(Subject(call, (x,), lambda _: (x,), before), protocol).samples_us
 
 

@@ -120,22 +120,15 @@ def test_what_cannot_be_repeated_is_refused_in_one_line_before_anything_runs(
     assert rows_files(tmp_path / "again") == []
 
 
-def test_a_recording_is_repeated_without_a_tunable_that_is_gone(folder: Path) -> None:
-    for path in folder.rglob("config.json"):
-        kernel = json.loads(path.read_text())["kernel"]
-        gone = {"_target_": "kernels.softmax.gone.Online", "num_stages": 1}
-        path.write_text(json.dumps(json.loads(path.read_text()) | {"kernel": kernel | gone}))
+def test_a_recorded_tracker_expression_or_tunable_that_is_gone_is_not_used(folder: Path) -> None:
+    strange = {"backend": "wandb", "mode": "online", "project": "theirs", "entity": "stranger"}
+    gpu = {"name": "x", "match": "(A+)+$", "device": "cpu", "card": None, "facts": {}}
+    gone = {"_target_": "kernels.softmax.gone.Online", "num_stages": 1}
+    wrong(folder, tracker=strange, gpu=gpu, kernel=gone)
+    own = re.escape(rows_below(folder)[0].gpu)
     for job, rows in jobs_of(folder, folder):
         assert job.config["kernel"]["_target_"] == [*rows.values()][-1].environment["target"]
         assert "num_stages" not in job.config["kernel"]
-
-
-def test_neither_the_tracker_nor_an_expression_of_a_recorded_folder_is_used(folder: Path) -> None:
-    strange = {"backend": "wandb", "mode": "online", "project": "theirs", "entity": "stranger"}
-    gpu = {"name": "x", "match": "(A+)+$", "device": "cpu", "card": None, "facts": {}}
-    wrong(folder, tracker=strange, gpu=gpu)
-    own = re.escape(rows_below(folder)[0].gpu)
-    for job, _ in jobs_of(folder, folder):
         assert job.config["gpu"]["match"] == f"^{own}$"
         assert job.config["tracker"]["backend"] == "none"
         assert job.config["tracker"]["entity"] is None

@@ -25,9 +25,11 @@ from tests.doubles.cuda import Card
 from tests.experiments.test_data import row
 
 
-def protocol(**changes: float) -> Protocol:
-    values = {"warmup": 2, "min_samples": 5, "max_samples": 20, "precision": 1e-9}
-    return Protocol("host", "cold", **values | {"sampling_limit_s": 30} | changes)  # type: ignore[arg-type]
+def protocol(**changes: Any) -> Protocol:
+    return Protocol(
+        **{"timer": "host", "cache": "cold", "warmup": 2, "min_samples": 5, "max_samples": 20,
+           "precision": 1e-9, "sampling_limit_s": 30, "compile_limit_s": 30} | changes
+    )  # fmt: skip
 
 
 def sampled(call: Call, x: torch.Tensor, flush: Any, chosen: Protocol) -> Sampling:

@@ -25,7 +25,7 @@ from kernels.device import Device
 
 TIMING = {
     "timer": "auto", "cache": "warm", "warmup": 1, "min_samples": 3, "max_samples": 3,
-    "precision": 0.5, "sampling_limit_s": 30.0,
+    "precision": 0.5, "sampling_limit_s": 30.0, "compile_limit_s": 30.0,
 }  # fmt: skip
 
 

@@ -12,11 +12,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from experiments.data.jobs import TimingConfig
 from experiments.data.statistics import stop_reason
 from experiments.worker import clock
 from experiments.worker.inputs import Changing, Inputs
 from kernels.kernel import Tensors, as_tuple
 
+Protocol = TimingConfig  # how one point is sampled, as the configuration says it
 Call = Callable[..., Any]  # the inputs of an operation to its outputs, a tensor or a tuple
 DICE = random.SystemRandom()  # which no kernel can seed
 
@@ -117,19 +119,6 @@ def copied(answer: Tensors) -> Inputs:
     return tuple(y.clone() for y in as_tuple(answer))
 
 
-@dataclass(frozen=True)
-class Protocol:
-    """How to sample one point; the fields are those of the configuration's timing group."""
-
-    timer: str
-    cache: str
-    warmup: int
-    min_samples: int
-    max_samples: int
-    precision: float
-    sampling_limit_s: float
-
-
 class Sampling(NamedTuple):
     """All samples of a point, why they ended, and answers that were timed.
 
@@ -139,19 +128,24 @@ class Sampling(NamedTuple):
 
     samples_us: list[float]
     stop_reason: str
-    timed: Sequence[Timed]
-    late: int = 0
+    late: int
+    timed: Sequence[Timed] = ()
 
 
-def collect(batch: Callable[[int], list[float]], protocol: Protocol) -> tuple[list[float], str]:
-    """Takes batches until the stopping rule is met; half the limit is left for checking.
+def collect(batch: Callable[[int], Sequence[float | None]], protocol: Protocol) -> Sampling:
+    """Warms up, then takes batches until the stopping rule is met.
 
-    ``batch`` is given how many samples the cap still allows, and takes that many or fewer.
+    Half the limit is left for checking. ``batch`` is given how many samples the cap still allows,
+    and takes that many or fewer; a None stands for a window that was no sample.
     """
+    for _ in range(protocol.warmup):
+        batch(1)
     end = clock.now_s() + protocol.sampling_limit_s / 2
     rule = {name: getattr(protocol, name) for name in ("min_samples", "max_samples", "precision")}
-    samples: list[float] = []
+    samples, late = list[float](), 0
     while True:
-        samples += batch(protocol.max_samples - len(samples))
+        taken = batch(protocol.max_samples - len(samples))
+        samples += [one for one in taken if one is not None]
+        late += taken.count(None)
         if reason := stop_reason(samples, **rule, out_of_time=clock.now_s() > end):
-            return samples, reason
+            return Sampling(samples, reason, late)

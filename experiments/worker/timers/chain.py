@@ -77,7 +77,7 @@ def sample(subject: Subject, protocol: Protocol) -> Sampling:
     without, whole = (captured(visits, partial(run_all, w)) for w in (False, True))
     hold = hold_cycles(without.replay)
 
-    def batch(_: int = 1) -> list[float]:
+    def batch(_: int) -> list[float]:
         marks = [clock.Event(enable_timing=True) for _ in range(3)]
         clock.spin(hold)  # so that no mark waits for the host
         clock.record(marks[0])
@@ -89,10 +89,8 @@ def sample(subject: Subject, protocol: Protocol) -> Sampling:
         short, long = (clock.elapsed_us(start, end) for start, end in pairwise(marks))
         return [(long - short) / (visits * len(links))]
 
-    for _ in range(max(protocol.warmup, 1)):
-        batch()
-    samples, reason = collect(batch, protocol)
-    middle = median(samples)
+    sampling = collect(batch, protocol)
+    middle = median(sampling.samples_us)
     if middle.low <= 0:
         raise CannotTime(
             f"the chain takes {middle.value:.3g} µs a call longer with the kernel than without, "
@@ -107,7 +105,7 @@ def sample(subject: Subject, protocol: Protocol) -> Sampling:
     timed = subject.replayed(whole.replay, [copied(first), *others], answers)
     for graph in (without, whole):
         graph.reset()
-    return Sampling(samples, reason, timed)
+    return sampling._replace(timed=timed)
 
 
 def _links(subject: Subject, made: Sequence[int]) -> list[Link]:

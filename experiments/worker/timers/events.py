@@ -25,7 +25,6 @@ def sample(subject: Subject, protocol: Protocol) -> Sampling:
         CannotTime: the call returns only when the queue is empty, so that the host is always late.
     """
     call, inputs = subject.call, subject.inputs
-    dropped = 0
 
     def handed_over() -> None:
         subject.before()
@@ -44,26 +43,21 @@ def sample(subject: Subject, protocol: Protocol) -> Sampling:
 
     hold = hold_cycles(handed_over)
 
-    def batch(most: int) -> list[float]:
-        nonlocal hold, dropped
+    def batch(most: int) -> list[float | None]:
+        nonlocal hold
         taken = [one() for _ in range(min(EVENTS_A_BATCH, most))]
         clock.synchronize()
-        samples = [clock.elapsed_us(start, end) for start, end, late in taken if not late]
-        if not samples and hold == LONGEST_HOLD:
+        samples = [None if late else clock.elapsed_us(start, end) for start, end, late in taken]
+        if hold == LONGEST_HOLD and samples.count(None) == len(samples):
             raise CannotTime(
                 "the call waits for the device, so events cannot separate its work from the host's "
                 "time; use timing=host"
             )
-        if len(samples) < len(taken):
-            dropped += len(taken) - len(samples)
+        if None in samples:
             hold = min(2 * hold, LONGEST_HOLD)
         return samples
 
-    for _ in range(protocol.warmup):
-        one()
-    clock.synchronize()
-    samples, reason = collect(batch, protocol)
-    return Sampling(samples, reason, subject.timed(), dropped)
+    return collect(batch, protocol)._replace(timed=subject.timed())
 
 
 def hold_cycles(work: Callable[[], object]) -> int:

@@ -44,24 +44,20 @@ def sample(subject: Subject, protocol: Protocol) -> Sampling:
 
     graph = captured(visits, run)
 
-    def batch(_: int = 1) -> list[float]:
-        return [elapsed_us(graph.replay) / (visits * buffers)]
-
-    for _ in range(max(protocol.warmup, 1)):
-        graph.replay()
-    clock.synchronize()
-    samples, reason = collect(batch, protocol)
+    sampling = collect(lambda _: [elapsed_us(graph.replay) / (visits * buffers)], protocol)
     timed = subject.replayed(graph.replay, inputs, outputs)
     graph.reset()
-    return Sampling(samples, reason, timed)
+    return sampling._replace(timed=timed)
 
 
 def captured(visits: int, run: Callable[[], object]) -> torch.cuda.CUDAGraph:
-    """A graph of so many runs."""
+    """A graph of so many runs, replayed once."""
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         for _ in range(visits):
             run()
+    graph.replay()
+    clock.synchronize()
     return graph
 
 

@@ -27,10 +27,10 @@ def sample(subject: Subject, protocol: Protocol) -> Sampling:
     call, inputs = subject.call, subject.inputs
     is_cuda = inputs[0].is_cuda
     calls = CALLS if is_cuda and subject.overwritten is None else 1
-    dropped = in_a_row = 0
+    in_a_row = 0
 
-    def batch(_: int = 1) -> list[float]:
-        nonlocal dropped, in_a_row
+    def batch(_: int) -> list[float | None]:
+        nonlocal in_a_row
         subject.before()
         if is_cuda:
             clock.synchronize()
@@ -42,17 +42,11 @@ def sample(subject: Subject, protocol: Protocol) -> Sampling:
         disturbed = not is_cuda and waited_us() - waited > MOST_WAITED * spent_us
         subject.keep(y)
         in_a_row = in_a_row + 1 if disturbed else 0
-        dropped += disturbed
-        if disturbed and in_a_row <= MOST_DROPPED:
-            return []
-        return [spent_us / calls]
+        none: list[float | None] = [None] * disturbed
+        return none if 0 < in_a_row <= MOST_DROPPED else [*none, spent_us / calls]
 
     call(*inputs)
-    for _ in range(protocol.warmup):
-        batch()
-    dropped = in_a_row = 0
-    samples, reason = collect(batch, protocol)
-    return Sampling(samples, reason, subject.timed(), dropped)
+    return collect(batch, protocol)._replace(timed=subject.timed())
 
 
 def waited_us() -> float:

@@ -9,10 +9,6 @@ def nvmlInit() -> None:
         raise RuntimeError("Driver Not Loaded")
 
 
-def nvmlShutdown() -> None:
-    """Nothing is held."""
-
-
 def nvmlDeviceGetCount() -> int:
     return len(os.environ["CARDS"].split())
 

@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from experiments import child
 from experiments.data.rows import Row, read_rows, rows_files
 from experiments.errors import UserError
 from experiments.sweep import cards as sweep_cards
@@ -45,7 +46,9 @@ def cards(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     monkeypatch.syspath_prepend(str(NVML))
     monkeypatch.delitem(sys.modules, "pynvml", raising=False)
+    child._nvml.cache_clear()
     yield ids
+    child._nvml.cache_clear()
     sys.modules.pop("pynvml", None)
     for bus_id in ids:
         lock_of(bus_id).unlink(missing_ok=True)

@@ -78,7 +78,7 @@ def test_a_narrow_terminal_shows_every_column_and_one_line_of_progress(
         monkeypatch.setenv(name, value)
     slow = row("fused_multirow", 1024, time_us=76830.4, stop_reason="max_samples")
     print_summary([slow], {}, tmp_path, "", [])
-    declared = {"dtype": "float32", "rows": 4096, "cols": 16384, "unsupported": None}
+    declared = {"dtype": "float32", "rows": 4096, "cols": 16384, "refusal": None}
     job = compose_job(["kernel=online", "kernel.block_size=4096", "gpu=cpu"])
     point = Point(job, "key", 0, 0, "a card", "cpu", {}, declared)
     with Progress(75, 0) as progress:
