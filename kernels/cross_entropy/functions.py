@@ -20,14 +20,12 @@ function.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch.autograd import Function
-from torch.utils import dlpack
 
 from ..calls import (
     DTYPES,
@@ -39,32 +37,15 @@ from ..calls import (
     gradient_of,
     number,
     padded_like,
-    transformed,
-    watched,
 )
 from ..launch import workspace
+from ..overwriting import Steps, in_place
 from ..repeat import Layout, dense, repeatable
 from . import auto
 from . import rows as by_kernels
 from .gradients import multiply
 
 SMALL = (torch.float16, torch.bfloat16)
-OVERWRITTEN = (
-    "these logits were overwritten by cross_entropy(..., inplace=True): neither they nor what "
-    "shares their memory can be used again; inplace=False leaves them"
-)
-TWICE = (
-    "the gradient of cross_entropy(..., inplace=True) can be taken once, and not be differentiated "
-    "in its turn: its buffer was the logits'; inplace=False allows both"
-)
-LEAF = (
-    "cross_entropy(..., inplace=True) would overwrite a leaf tensor that requires grad, or a view "
-    "of one; it takes logits that an operation computed"
-)
-
-_overwritten: Callable[[int, str], None] | None = getattr(
-    torch._C, "_set_storage_data_ptr_access_error_msg", None
-)
 
 
 def cross_entropy(
@@ -140,8 +121,11 @@ def cross_entropy(
         if type(ignore_index) is not int or type(label_smoothing) is not float:
             return by_torch(input, target, weight, *settings)
     tensors = (input, target) if weight is None else (input, target, weight)
+    loss = None
     if inplace and isinstance(input, torch.Tensor) and input.requires_grad:
-        return _in_place(tensors, settings)
+        loss = in_place("cross_entropy", LOSS, tensors, settings, _steps)
+    if loss is not None:
+        return loss
     return LOSS.run(tensors, settings)  # type: ignore[no-any-return]
 
 
@@ -351,56 +335,20 @@ LOSS = RowOp(
 # --- in place ---
 
 
-def _in_place(tensors: tuple[Any, ...], settings: tuple[Any, ...]) -> torch.Tensor:
-    """The loss of logits that need a gradient, which overwrites them where that is possible."""
-    plan, input = None, tensors[0]
-    if torch.is_grad_enabled() and not watched(input):
-        base = input if input._base is None else input._base
-        if input.is_leaf or (base.is_leaf and base.requires_grad):
-            raise RuntimeError(LEAF)
-        plan = LOSS.plan(tensors, settings)
-    if plan is not None and _overwritten is not None:
-        logits, *rest = tensors if plan.direct else LOSS.rows(tensors, settings)
-        if logits.stride(0) >= logits.shape[1] or len(logits) == 1:  # no two rows overlap
-            loss = _overwriting(plan, logits, *rest)
-            return loss if plan.shape is None else loss.view(plan.shape)
-    return LOSS.run(tensors, settings)  # type: ignore[no-any-return]
-
-
 _again = lru_cache(maxsize=KEPT)(repeatable)  # the methods of a `_Loss` are those of one plan
 
 
-class _Overwriting(Function):
-    """The loss, whose gradient takes the memory of the logits."""
+def _steps(plan: Plan, logits: torch.Tensor, *rest: torch.Tensor) -> Steps:
+    """See `in_place`."""
+    work, index = plan.work, logits.get_device()
+    # where one number scales the gradients of all rows; float16 would be rounded twice
+    if work.reduced and logits.dtype is not torch.float16:
+        both = _again(work.both, index, ((), (), plan.options[1]))
+        given = *rest, *(None,) * (2 - len(rest))
+        return lambda x, *_: (both(x, *given)[0], ()), _again(work.multiply, index)
 
-    @staticmethod
-    def forward(ctx: Any, plan: Plan, *tensors: torch.Tensor) -> torch.Tensor:
-        logits, *rest = tensors
-        # the same memory as a second storage; the storage of the logits can then refuse reads
-        taken = dlpack.from_dlpack(torch._C._to_dlpack(logits.detach()))
-        # where one number scales the gradients of all rows; float16 would be rounded twice
-        if plan.work.reduced and taken.dtype is not torch.float16:
-            both = _again(plan.work.both, taken.get_device(), ((), (), plan.options[1]))
-            (loss,) = both(taken, *rest, *(None,) * (2 - len(rest)))
-            ctx.save_for_backward(taken)
-        else:
-            loss, *kept = plan.call(taken, *rest)
-            ctx.save_for_backward(*LOSS.saved((taken, *rest), (loss, *kept)))
-        assert _overwritten is not None
-        _overwritten(logits.untyped_storage()._cdata, OVERWRITTEN)
-        ctx.plan, ctx.taken = plan, False
-        return loss
+    def alone(*tensors: torch.Tensor) -> tuple[torch.Tensor, Sequence[Any]]:
+        loss, *kept = plan.call(*tensors)
+        return loss, LOSS.saved(tensors, (loss, *kept))[1:]
 
-    @staticmethod
-    def backward(ctx: Any, dloss: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-        batched = torch._C._functorch.is_legacy_batchedtensor(dloss)  # by autograd's own vmap
-        if ctx.taken or torch.is_grad_enabled() or transformed() or batched:
-            raise RuntimeError(TWICE)
-        saved, ctx.taken = ctx.saved_tensors, True
-        work = ctx.plan.work.multiply if len(saved) == 1 else ctx.plan.work.backward
-        _again(work, saved[0].get_device())(*saved, dloss.resolve_neg().contiguous())
-        return None, saved[0], None, None
-
-
-# see `kernels.calls`
-_overwriting: Callable[..., torch.Tensor] = super(Function, _Overwriting).apply
+    return alone, _again(work.backward, index)
