@@ -376,23 +376,23 @@ def _streamed(
     shift_b, over_b, _ = _joined(lanes.most_b, lanes.sum_b, rate)
     of = Of(shift_a, shift_b, over_a, over_b, tl.sum(lanes.further * scale_a) * over_a)
     if loss is not None:
-        value = (of.mean - shift_a + shift_b) * inverse + tl.log(over_a) - tl.log(over_b)
-        tl.store(loss + number, value)
+        divergence = (of.mean - shift_a + shift_b) * inverse + tl.log(over_a) - tl.log(over_b)
+        tl.store(loss + number, divergence)
     if dstudent is not None:
         if dloss is not None:
             scale *= tl.load(dloss + number if HOW.each else dloss)
         target = first_vector(dstudent, dstudent_at, number, HOW)
         if HOW.ends:
             first = first_element(dstudent, dstudent_at, number, HOW)
-            value = _slope(end_a, end_b, of, rate, inverse, HOW) * scale
-            tl.store(first + end, value.to(dstudent.dtype.element_ty), mask=at_end)
+            outer = _slope(end_a, end_b, of, rate, inverse, HOW) * scale
+            tl.store(first + end, outer.to(dstudent.dtype.element_ty), mask=at_end)
         for start in range(0, vectors, LANES):
             if not HOW.whole:
                 a, b = _tile(rows, start, vectors, HOW)
             vector = start + vectors_of(0, LANES)
             places = target + offsets_of(vector, dstudent_at.col_stride, VECTOR)
-            value = _slope(a, b, of, rate, inverse, HOW) * scale
-            tl.store(places, value.to(dstudent.dtype.element_ty), mask=vector < vectors)
+            inner = _slope(a, b, of, rate, inverse, HOW) * scale
+            tl.store(places, inner.to(dstudent.dtype.element_ty), mask=vector < vectors)
 
 
 @jit
