@@ -39,7 +39,7 @@ from experiments.data.files import RowsError, read_json, write_file
 
 HERE, STEPPER = Path(__file__).parent, Path(stepper.__file__).parent
 FIRST = "headline"  # the picture and the table of the result
-MEASURED = "kernels"  # the beginning of names of tables that are of all operations
+MEASURED = ("kernels", "operations")  # the beginnings of names of tables that are of all operations
 # How operations follow each other; others come last.
 ORDER = (
     *(OPERATION, "cross_entropy", "cross_entropy_grad", "cross_entropy_backward", "log_softmax"),

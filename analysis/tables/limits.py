@@ -15,7 +15,7 @@ import pandas as pd
 from analysis import points as limit
 from analysis.estimate import geometric_mean
 from analysis.figures.limits import file_of
-from analysis.figures.style import protocol, variant_order
+from analysis.figures.style import protocol, slug, variant_order
 from analysis.format import Cell, Named, Table, keys_of, number_text, table, texts
 from analysis.load import Inputs
 from analysis.points import ENDS, LARGE_BYTES, MAKERS, PLACE, SHORT_US, maker, ratios
@@ -139,9 +139,21 @@ def operations(inputs: Inputs) -> Named:
     """Every operation in one line: ours against the fastest public kernel and the roof.
 
     Large points of the first protocol alone count, or all of an operation that has no large ones.
+    The table named ``operations`` is of the card with most points, others bear their card's name.
     """
+    cards = pd.concat([pd.Series(dtype=str), *(one["gpu"] for one in inputs.points.values())])
+    for i, gpu in enumerate(cards.value_counts().index):
+        mine = {name: one[one["gpu"] == gpu] for name, one in inputs.points.items()}
+        title = f"Every operation: {card_of(gpu).name}"
+        if made := _operations(
+            inputs, {name: one for name, one in mine.items() if len(one)}, title
+        ):
+            yield f"operations-{slug(gpu)}" if i else "operations", made
+
+
+def _operations(inputs: Inputs, points: Mapping[str, pd.DataFrame], title: str) -> Table | None:
     lines = []
-    for operation, every in inputs.points.items():
+    for operation, every in points.items():
         found = limit.groups(every)[0]
         large = found["bytes"] >= LARGE_BYTES
         found = found[large] if large.any() else found
@@ -158,19 +170,19 @@ def operations(inputs: Inputs) -> Named:
             "roof": "the slowest of three roofs" if arithmetic else found["roof"].iloc[0],
         }
         lines.append(line | numbers)
-    if lines:
-        data = pd.DataFrame(lines)
-        shown = data[["operation", "our kernel", "points", "main rival", "speed if it fails"]]
-        shown.insert(3, SPEED, _speeds(data))
-        of_roof = data["share"].map(_percent) + " of " + data["roof"]
-        shown["share of the roof"] = of_roof.where(data["share"].notna(), "–")
-        notes = texts("operations", versions=versions(inputs))
-        yield "operations", table("Every operation", shown, notes, data)
+    if not lines:
+        return None
+    data = pd.DataFrame(lines)
+    shown = data[["operation", "our kernel", "points", "main rival", "speed if it fails"]]
+    shown.insert(3, SPEED, _speeds(data))
+    of_roof = data["share"].map(_percent) + " of " + data["roof"]
+    shown["share of the roof"] = of_roof.where(data["share"].notna(), "–")
+    return table(title, shown, texts("operations", versions=versions(inputs, points)), data)
 
 
-def versions(inputs: Inputs) -> str:
+def versions(inputs: Inputs, points: Mapping[str, pd.DataFrame]) -> str:
     """The software behind the points in one line, such as ``torch 2.11.0, triton 3.6.0``."""
-    labels = sorted({label for found in inputs.points.values() for label in found["label"]})
+    labels = sorted({label for found in points.values() for label in found["label"]})
     environments = {id(one): one for one in inputs.frame.loc[labels, "environment"]}.values()
     parts = ("torch", "triton", "cuda", "driver")
     known = pd.DataFrame(

@@ -151,12 +151,10 @@ class RowVariant(Kernel):
     def __call__(self, *inputs: torch.Tensor) -> Tensors:
         x, outputs = inputs[0], self.operation.outputs
         layout = self.operation.layout(outputs, tuple(x.shape), x.dtype)
-        made = {
-            array.name: torch.empty(size, dtype=dtype, device=x.device)
-            for array, (size, dtype) in zip(outputs, layout, strict=True)
-        }
-        if self.overwrites is not None:
-            made["dlogits"] = x
+        made: dict[str, torch.Tensor] = {}
+        for array, (size, dtype) in zip(outputs, layout, strict=True):
+            over = self.overwrites is not None and array.name == "dlogits"
+            made[array.name] = x if over else torch.empty(size, dtype=dtype, device=x.device)
         rows = {name: torch.empty(len(x), device=x.device) for name in self.beside}
         self.write(*inputs, **made, **rows)
         first, *others = made.values()
