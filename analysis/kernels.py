@@ -26,7 +26,7 @@ from experiments.data.rows import ITEM_BYTES
 SHAPE = ["rows", "cols", "dtype"]
 BITS = MappingProxyType({"deterministic": "same at each call", "batch_invariant": "same in any M"})
 HEADS = ("cross_entropy", "logprob_entropy", "kl_div")  # and their gradients
-EACH, NAMES, PERCENT = 0.165, 1.62, 0.5  # inches: a kernel's line, its name, and its number
+EACH, LETTER, PERCENT = 0.165, 0.064, 0.5  # inches: a line, a letter of its name, its number
 SUBTITLE = "a column per card, a line per kernel: its bandwidth over the roof's at the same shape"
 
 
@@ -113,12 +113,13 @@ def _pages(heads: bool, name: str, title: str, inputs: Inputs) -> list[Page]:
 
 def _draw(canvas: Canvas, shares: pd.DataFrame) -> None:
     width, height = canvas.get_size_inches()
-    wide, bottom = (width - NAMES) / shares.columns.size, style.BELOW / height
     lines: list[tuple[str, str]] = []
     for operation, mine in shares.groupby(level=0, sort=False):
         lines += [(str(operation), ""), *mine.index]
+    names = 0.2 + LETTER * max(len(kernel or operation) for operation, kernel in lines)
+    wide, bottom = (width - names) / shares.columns.size, style.BELOW / height
     for i, (gpu, known) in enumerate(shares.items()):
-        left, tall = (NAMES + i * wide) / width, 1 - bottom - style.ABOVE / height
+        left, tall = (names + i * wide) / width, 1 - bottom - style.ABOVE / height
         ax = canvas.add_axes((left, bottom, (wide - PERCENT) / width, tall))
         for line, share in known.dropna().items():
             look, at = style_of(line[1]), lines.index(line)
