@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from functools import partial
 from types import MappingProxyType
+from typing import Any
 
 import pandas as pd
 import seaborn as sns
@@ -57,7 +58,7 @@ def kernel_points(inputs: Inputs) -> pd.DataFrame:
         **{name: rows[name].astype("boolean") for name in BITS},
     )
     rows = rows[counted | rows[[*BITS]].notna().any(axis=1)]
-    columns = {name: (name, "median") for name in ("us", "share")}
+    columns: dict[str, Any] = {name: (name, "median") for name in ("us", "share")}
     columns |= {name: (name, "max") for name in ("matrices", "relative_error")}
     columns |= {name: (name, "min") for name in BITS} | BEHIND
     found = rows.groupby(["gpu", "operation", "kernel", "variant", *SHAPE], as_index=False)
@@ -121,11 +122,13 @@ def _draw(canvas: Canvas, shares: pd.DataFrame) -> None:
     for i, (gpu, known) in enumerate(shares.items()):
         left, tall = (names + i * wide) / width, 1 - bottom - style.ABOVE / height
         ax = canvas.add_axes((left, bottom, (wide - PERCENT) / width, tall))
-        for line, share in known.dropna().items():
-            look, at = style_of(line[1]), lines.index(line)
+        for at, line in enumerate(lines):
+            if line not in known.index or pd.isna(share := known[line]):
+                continue
+            look = style_of(line[1])
             ax.hlines(at, 0, share, color=look.color, lw=1.2, alpha=0.45, zorder=2)
             ax.plot(share, at, zorder=3, clip_on=False, **look.dots(0.8, mew=0.4))
-            place = {"transform": ax.get_yaxis_transform(), "va": "center"}
+            place: dict[str, Any] = {"transform": ax.get_yaxis_transform(), "va": "center"}
             ax.text(1.03, at, f"{100 * share:.0f} %", fontsize=6.5, color=MUTED, **place)
         ax.set(xlim=(0, 1), ylim=(len(lines) - 0.4, -0.6))
         ax.xaxis.set_major_formatter(lambda value, _: f"{value:.0%}")

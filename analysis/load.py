@@ -83,7 +83,8 @@ class Inputs:
         """
         frame = self.frame
         known, kept = frame[timed(frame)], pd.Series(False, frame.index)
-        for (gpu, operation), every in frame.groupby(["gpu", "operation"]):
+        for at, every in frame.groupby(["gpu", "operation"]):
+            gpu, operation = map(str, at)
             mine = known[known["operation"].eq(operation) & known["gpu"].eq(gpu)]
             wanted = mine[mine["kernel"].isin(SOURCED)] if operation == OPERATION else mine
             sets = (wanted if len(wanted) else mine).groupby("set")["kernel"]

@@ -143,11 +143,9 @@ def operations(inputs: Inputs) -> Named:
     """
     cards = pd.concat([pd.Series(dtype=str), *(one["gpu"] for one in inputs.points.values())])
     for i, gpu in enumerate(cards.value_counts().index):
-        mine = {name: one[one["gpu"] == gpu] for name, one in inputs.points.items()}
-        title = f"Every operation: {card_of(gpu).name}"
-        if made := _operations(
-            inputs, {name: one for name, one in mine.items() if len(one)}, title
-        ):
+        every = {name: one[one["gpu"] == gpu] for name, one in inputs.points.items()}
+        mine = {name: one for name, one in every.items() if len(one)}
+        if made := _operations(inputs, mine, f"Every operation: {card_of(gpu).name}"):
             yield f"operations-{slug(gpu)}" if i else "operations", made
 
 
