@@ -60,8 +60,8 @@ VARIABLES = {
 }
 RANGES = "Push/Pop_Range"
 CACHE_CONTROL = "none, L2 flushed before the call"  # older records: all, before each launch
-SHARED = {"operation", "kernel", "params", "rows", "cols", "dtype", "gpu", "model_reads",
-          "model_writes"}  # fmt: skip
+SHARED = {*("operation", "kernel", "params", "rows", "cols", "dtype", "gpu")}
+SHARED |= {"model_reads", "model_writes"}
 
 
 def collect(arguments: Sequence[str]) -> int:

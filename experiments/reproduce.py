@@ -73,8 +73,8 @@ def jobs_of(root: Path, out: Path, dry_run: bool = False) -> list[tuple[Job, dic
     """
     found = [(one, one.last) for one in recorded_jobs(root) if one.rows]
     rounds = 1 + max((place[3] for _, rows in found for place in rows), default=0)
-    ours = {"out": str(out), "dry_run": dry_run, "rounds": rounds, "tracker": {"backend": "none"},
-            "only_failed": False, "overwrite": False}  # fmt: skip
+    ours = {"out": str(out), "dry_run": dry_run, "rounds": rounds, "tracker": {"backend": "none"}}
+    ours |= {"only_failed": False, "overwrite": False}
     jobs = []
     for one, rows in found:
         new = [*rows.values()][-1]

@@ -35,7 +35,6 @@ from experiments.data.rows import ITEM_BYTES
 from experiments.data.statistics import unconverged
 
 IRREGULAR = (1823, 781)  # M and N of D's test
-POINT = ["rows", "cols", "dtype"]
 MOST_SHAPES = 8  # shown where rows hold none of the sources' own
 MACHINE = [
     *("variant", "rows", "cols", "gpu", "dtype", "timer", "cache", "status", "reason", "time_us"),
