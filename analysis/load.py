@@ -157,7 +157,7 @@ def load(rows: Path | str) -> pd.DataFrame:
             if (one := id(line[name])) not in known:  # rows share few objects
                 known[one] = shown(line[name])
             line[name] = known[one]
-    frame = pd.DataFrame(lines)
+    frame = pd.DataFrame(lines, dtype=object)  # texts of pyarrow's are slower to group
     # a column of nulls alone must be numbers too, where rows keep a number or null
     numbers = {*DERIVED} - {"above_roof"}
     for name, schema in Row.model_json_schema()["properties"].items():

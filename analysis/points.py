@@ -200,26 +200,24 @@ def ratios(found: pd.DataFrame, over: str = "peers") -> pd.DataFrame:
         the roof by more than its interval in most visits: never a win), ``name``, and ``labels``,
         the rows behind the line.
     """
-    both = pairs(found, over)
-    places = both.groupby(PLACE, sort=False)
-    each = [
-        estimate.of_rounds(
-            samples_of(one, "_rival"), samples_of(one), recordings=list(one["recording"])
+    both, each = pairs(found, over), list[dict[str, Any]]()
+    for _, one in both.groupby(PLACE, sort=False):
+        times = samples_of(one, "_rival"), samples_of(one)
+        mean = estimate.of_rounds(*times, recordings=list(one["recording"]))
+        each.append(
+            dict(zip(ENDS, (mean.value, mean.low, mean.high), strict=True))
+            | {name: geometric_mean(one[name]) for name in ("us", "rival_us")}
+            | {"above_roof": bool(one["above_roof"].mean() > 0.5)}
+            | {"labels": tuple(map(int, [*one["label"], *one["label_rival"]]))}
         )
-        for _, one in places
-    ]
+    names = [*ENDS, "us", "rival_us", "above_roof", "labels"]
     lines = both.drop_duplicates(PLACE).reset_index(drop=True)
-    lines[ENDS] = pd.DataFrame([(one.value, one.low, one.high) for one in each], columns=ENDS)
-    for name in ("us", "rival_us"):
-        lines[name] = [geometric_mean(one[name]) for _, one in places]
+    lines = lines.assign(**pd.DataFrame(each, columns=names))
     sizes = lines["rows"].astype(str) + "×" + lines["cols"].astype(str)
-    labels: list[Any] = [tuple(map(int, [*one["label"], *one["label_rival"]])) for _, one in places]
     return lines.assign(
         large=lines["bytes"] >= LARGE_BYTES,
         short=lines["us"] < SHORT_US,
-        above_roof=[bool(one["above_roof"].mean() > 0.5) for _, one in places],
         name=sizes + " " + lines["dtype"].astype(str),
-        labels=labels,
     )
 
 
