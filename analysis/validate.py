@@ -27,7 +27,7 @@ from analysis.format import visible
 from analysis.load import Declarations
 from experiments.data.cards import card_of, descriptions
 from experiments.data.files import RowsError, parse_json, read_json, read_lines, validated
-from experiments.data.jobs import Config, Session, SweepNote
+from experiments.data.jobs import Config, SweepNote
 from experiments.data.metrics import gbps
 from experiments.data.recordings import CONFIG, JOBS, pack
 from experiments.data.records import HOSTCOST, KINDS, HostCost
@@ -47,7 +47,7 @@ PRIVATE: dict[str, str] = LISTS["private"]
 USUAL = ("root", "user", "ubuntu", "admin", "localhost", "runner", "docker")  # names of many
 MODELS: dict[str, type[BaseModel]] = {
     **KINDS,
-    **{"sessions.jsonl": Session, "sweep.json": SweepNote, "variants.json": Declarations},
+    **{"sweep.json": SweepNote, "variants.json": Declarations},
     **{CONFIG: Config, HOSTCOST: HostCost, JOBS: Config, ROWS: Row, PACKED_ROWS: Row},
 }
 

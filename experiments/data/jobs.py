@@ -1,7 +1,7 @@
 """What lies beside the rows of a sweep: each job's configuration and what its variants declare.
 
 ``sweep.json`` names the sweep, ``<job>/config.json`` is what Hydra composed, ``variants.json``
-what each variant declares; ``sessions.jsonl`` of recordings says how long each command took.
+what each variant declares.
 
 The classes named ``…Config`` are the options of a sweep: Hydra takes their names and defaults from
 here, and a recorded configuration is checked against them. A new option needs a default, so that
@@ -21,7 +21,7 @@ from typing import Annotated, Any, Literal
 import yaml
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from experiments.data.files import Amount, JsonObject, Name, Text, Whole, Written
+from experiments.data.files import JsonObject, Name, Text, Written
 from experiments.data.rows import MOST_SAMPLES, TIMERS, Dtype
 
 MOST = 100_000  # shapes of a grid: a sweep of more points is a slip of the keyboard
@@ -210,14 +210,6 @@ class SweepNote(Written):
     """``sweep.json``."""
 
     sweep: Name
-
-
-class Session(Written):
-    """A line of ``sessions.jsonl``: one run of the command, in seconds."""
-
-    points: Whole
-    planning_s: Amount
-    elapsed_s: Amount
 
 
 class Declaration(Written):

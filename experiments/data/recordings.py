@@ -26,7 +26,7 @@ from experiments.data.rows import PACKED_ROWS, Row, read_rows, rows_files
 
 JOBS = "jobs.jsonl.gz"
 CONFIG = "config.json"
-SMALL = ("sweep.json", "variants.json", "sessions.jsonl", COUNTERS, HOSTCOST)
+SMALL = ("sweep.json", "variants.json", COUNTERS, HOSTCOST)
 Place = tuple[str, int, int, int]
 
 

@@ -38,7 +38,7 @@ def folder(tmp_path: Path) -> Path:
         if job.name.startswith("vocab/") and job.name.rpartition("/")[2] in KERNELS:
             write(folder / job.name, job.rows)
             (folder / job.name / "config.json").write_text(json.dumps(job.config))
-    for name in ("sweep.json", "sessions.jsonl", "variants.json"):
+    for name in ("sweep.json", "variants.json"):
         shutil.copy(RECORDED / name, folder)
     return folder
 
@@ -79,7 +79,7 @@ def test_a_sweep_is_packed_as_a_recording_and_nothing_else_is_copied(
     assert status == 0
     assert "\nvalid: 41 rows of NVIDIA H200\n" in text
     assert {path.name for path in taken.iterdir()} == {
-        *("rows.jsonl.gz", "jobs.jsonl.gz", "sweep.json", "sessions.jsonl", "variants.json")
+        *("rows.jsonl.gz", "jobs.jsonl.gz", "sweep.json", "variants.json")
     }
     assert load(taken)["time_us"].equals(load(folder)["time_us"])
     assert load(taken.parents[1])["set"].unique().tolist() == ["rtx_4090"]
