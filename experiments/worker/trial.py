@@ -201,7 +201,8 @@ class Trial:
                 return Verdict("returned the memory of its earlier answer, which is still in use")
             verdict = self.judge([Timed(subject.made, again, changing.held)])
             if verdict.reason is not None:
-                return Verdict(f"of inputs that are not normal {verdict.reason}")
+                what = f"rows that are {', '.join(dict.fromkeys(some))}" if some else "other values"
+                return Verdict(f"of {what}: {verdict.reason}")
         changing.hold_others()
         subject.restore()
         return verdict
