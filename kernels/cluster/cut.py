@@ -8,10 +8,11 @@ both ends, one per lane.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import ceil, log2
-from typing import Annotated, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import torch
 from typing_extensions import override
@@ -26,7 +27,7 @@ from ..device import (
 )
 from ..kernel import Kernel, Shape, power_of_two
 from ..language import MOST_PROGRAMS, gl
-from ..launch import load_hint, store_hint
+from ..launch import launch, load_hint, store_hint
 from ..softmax.tiles import vector
 from ..vectors import LONGEST
 from .ptx import LANES, SLOT
@@ -75,10 +76,8 @@ class OnCluster(Kernel):
         return cut((shape[0], shape[1]), dtype.itemsize, width, device, *asked)
 
     @override
-    def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
-        """See `Kernel`; also devices without clusters, and rows that do not fit on chip."""
-        if (reason := super().unsupported(shape, dtype, device)) is not None:
-            return reason
+    def limits(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
+        """See `Kernel`: devices without clusters, and rows that do not fit on chip."""
         most = largest_cluster(device)
         if gl is None or most == 0:
             return "needs thread-block clusters: a CUDA device of sm_90 or newer, and Gluon"
@@ -136,6 +135,12 @@ class Cut:
         """The constants of a launch on rows like those of ``x``, read by vectors of ``width``."""
         even, hints = x.shape[1] == self.chunks * self.chunk, (load_hint(x), store_hint(x))
         return How(self.chunks, self.shared, width, even, ends, self.packed, *hints)
+
+    def launch(self, function: Any, rows: int, arguments: Sequence[Any], how: NamedTuple) -> None:
+        """Launches a kernel of a cluster for each row, whose last parameter is HOW."""
+        launch(
+            function, (rows,), arguments, {"HOW": how}, num_warps=self.warps, num_ctas=self.programs
+        )
 
     def resident(self, width: int, device: Device) -> int:
         """Programs that the device holds at once, limited by registers and shared memory."""

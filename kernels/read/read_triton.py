@@ -52,10 +52,7 @@ class ReadTriton(Kernel):
     keep: bool | None = False
 
     @override
-    def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
-        reason = super().unsupported(shape, dtype, device)
-        if reason is not None:
-            return reason
+    def limits(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
         stretches = shape[0] * -(-shape[1] // STRETCH)
         if stretches > MOST_PROGRAMS:
             return f"counts stretches of {STRETCH} elements to {MOST_PROGRAMS}, not {stretches}"

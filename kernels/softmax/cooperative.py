@@ -35,9 +35,7 @@ from ..device import Device, device_of, known, resident_programs
 from ..kernel import Kernel, Shape, power_of_two
 from ..language import constant, jit, next_power_of_two, tl
 from ..launch import load_hint, store_hint
-from ..traffic import M, N, Traffic
-from .operation import SOFTMAX
-from .tiles import empty_result
+from .tiles import TritonSoftmax, empty_result
 
 WHOLE = 16  # elements: what Triton asks of sizes and strides to load vectors
 NOT_HERE = (
@@ -58,7 +56,7 @@ RAGGED_WAYS, RAGGED_AN_SM = ((8192, 8, False, 1), (16384, 8, False, 1)), 2
 
 
 @dataclass(frozen=True)
-class Cooperative(Kernel):
+class Cooperative(TritonSoftmax):
     """A group of persistent programs per row, one slice per program.
 
     Attributes:
@@ -67,22 +65,18 @@ class Cooperative(Kernel):
         num_warps: Warps per program, at least 4; None takes 4 or 8 by the slices.
     """
 
-    operation = SOFTMAX
-    backend = "triton"
-    moves = Traffic(reads=M * N, writes=M * N)
-    on_chip = N
+    dtypes = Kernel.dtypes
 
     block_size: Annotated[int | None, power_of_two(1, LARGEST_SLICE)] = None
     num_warps: Annotated[int | None, power_of_two(LEAST_WARPS, 32)] = None
 
     @override
-    def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
-        """See `Kernel`; also a row that the registers of the whole device do not hold."""
-        if tl is not None and device.kind != "cuda":
+    def limits(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
+        """See `Kernel`: a row that the registers of the whole device do not hold."""
+        if device.kind != "cuda":
             return NOT_HERE
-        reason = super().unsupported(shape, dtype, device)
-        if reason is not None or 0 in shape or device.sms is None:
-            return reason
+        if 0 in shape or device.sms is None:
+            return None
         slices = slices_of(shape[1], device, True, self.block_size, self.num_warps)
         if slices.number > slices.held:
             return (
@@ -92,10 +86,11 @@ class Cooperative(Kernel):
         return None
 
     @override
-    def __call__(self, x: torch.Tensor, y: torch.Tensor | None = None) -> torch.Tensor:
-        """See `Kernel`. Each call derives the launch and zeroes words; `prepare` does so once."""
-        return self.prepare(x)(x, y) if x.numel() > 0 else empty_result(x)
+    def into(self, x: torch.Tensor, y: torch.Tensor) -> None:
+        """See `TritonSoftmax`. Each call zeroes words; `prepare` does so once."""
+        self.prepare(x)(x, y)
 
+    @override
     def prepare(self, x: torch.Tensor) -> Callable[..., torch.Tensor]:
         """A launch for inputs like ``x``, with separate words for each stream.
 

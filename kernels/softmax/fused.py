@@ -14,17 +14,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 import torch
 from typing_extensions import override
 
 from ..device import Device, device_of, resident_programs
-from ..kernel import Kernel, Shape, power_of_two, whole_number
+from ..kernel import Shape, power_of_two, whole_number
 from ..language import jit, next_power_of_two, tl
-from ..traffic import M, N, Traffic
-from .operation import SOFTMAX
-from .tiles import empty_result, load_tile, store_tile, too_wide
+from .tiles import Rows, TritonSoftmax, empty_result, load_tile, rows_of, store_tile, too_wide
 
 INTERPRETED_PROGRAMS = 8  # few, so that the interpreter too takes a program over several rows
 ROOMY_SHARED_BYTES = 200_000  # tutorial 02: four stages above this, two below
@@ -32,7 +30,7 @@ SCRATCH_BYTES = 1024  # for reductions across warps, beside the rows: an upper b
 
 
 @dataclass(frozen=True)
-class Fused(Kernel):
+class Fused(TritonSoftmax):
     """Persistent programs, each holding one whole row at a time.
 
     Attributes:
@@ -42,52 +40,40 @@ class Fused(Kernel):
             not fit is launched anyway, and the card's refusal is the result.
     """
 
-    operation = SOFTMAX
-    backend = "triton"
-    dtypes = (*Kernel.dtypes, torch.float64)
-    moves = Traffic(reads=M * N, writes=M * N)
-    on_chip = N
-
     num_warps: Annotated[int, power_of_two(1, 32)] = 8
     num_stages: Annotated[int | None, whole_number(1, 16)] = None
 
     @override
-    def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
-        """See `Kernel`; also rows wider than any Triton tile."""
-        return super().unsupported(shape, dtype, device) or too_wide(shape)
+    def limits(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
+        """See `Kernel`: rows wider than any Triton tile."""
+        return too_wide(shape)
 
     @override
-    def __call__(self, x: torch.Tensor) -> torch.Tensor:
-        """See `Kernel`. It derives the launch at every call; `prepare` does so once."""
-        return self.prepare(x)(x)
+    def into(self, x: torch.Tensor, y: torch.Tensor) -> None:
+        """See `TritonSoftmax`. It derives the launch at every call; `prepare` does so once."""
+        self.prepare(x)(x, y)
 
-    def prepare(self, x: torch.Tensor) -> Callable[[torch.Tensor], torch.Tensor]:
+    @override
+    def prepare(self, x: torch.Tensor) -> Callable[..., torch.Tensor]:
         """A launch for inputs like ``x``, with derived stages and number of programs."""
         if x.numel() == 0:
             return empty_result
-        rows, cols = x.shape
-        device = device_of(x)
-        options = {
-            "BLOCK": next_power_of_two(cols),
-            "STAGES": self._stages(next_power_of_two(cols), x.dtype, device),
-            "num_warps": self.num_warps,
-        }
-
-        def arguments(x: torch.Tensor, y: torch.Tensor) -> tuple[Any, ...]:
-            return x, y, rows, cols, x.stride(0), x.stride(1)
-
-        compiled = _fused.warmup(*arguments(x, empty_result(x)), **options, grid=(1,))
+        sizes, device = (len(x), rows_of(x)), device_of(x)
+        block = next_power_of_two(x.shape[1])
+        stages = self._stages(block, x.dtype, device)
+        options = {"BLOCK": block, "STAGES": stages, "num_warps": self.num_warps}
+        compiled = _fused.warmup(x, empty_result(x), *sizes, **options, grid=(1,))
         programs = INTERPRETED_PROGRAMS
         if compiled is not None and device.sms is not None:
             compiled._init_handles()  # loads it, after which its registers are known
             shared = compiled.metadata.shared
             held = resident_programs(compiled.n_regs, self.num_warps, shared, device)
             programs = max(held, device.sms)
-        programs = min(rows, programs)
+        programs = min(len(x), programs)
 
-        def launch(x: torch.Tensor) -> torch.Tensor:
-            y = empty_result(x)
-            _fused[(programs,)](*arguments(x, y), **options)
+        def launch(x: torch.Tensor, y: torch.Tensor | None = None) -> torch.Tensor:
+            y = empty_result(x) if y is None else y
+            _fused[(programs,)](x, y, *sizes, **options)
             return y
 
         return launch
@@ -107,9 +93,7 @@ def _fused(
     x: tl.tensor,
     y: tl.tensor,
     rows: tl.tensor,
-    cols: tl.tensor,
-    row_stride: tl.tensor,
-    col_stride: tl.tensor,
+    at: Rows,
     BLOCK: tl.constexpr,
     STAGES: tl.constexpr,
 ) -> None:
@@ -118,7 +102,7 @@ def _fused(
     step = tl.num_programs(0)
     for index in tl.range(first, rows, step, num_stages=STAGES):
         row = tl.cast(index, tl.int64)
-        values = load_tile(x + row * row_stride, 0, cols, col_stride, BLOCK, STATISTICS, "")
+        values = load_tile(x + row * at.row_stride, 0, at, BLOCK, STATISTICS, "")
         # Triton's maximum passes over NaN; it comes back through the sum
         exponentials = tl.exp(values - tl.max(values))
-        store_tile(y + row * cols, 0, exponentials / tl.sum(exponentials), cols, BLOCK, "")
+        store_tile(y + row * at.cols, 0, exponentials / tl.sum(exponentials), at.cols, BLOCK, "")

@@ -25,14 +25,8 @@ from typing_extensions import override
 from ..device import Device
 from ..kernel import Shape, power_of_two
 from ..language import LARGEST_BLOCK, jit, next_power_of_two, tl
-from ..traffic import M, N, Traffic
-from .tiles import (
-    RowAProgram,
-    load_tile,
-    statistics_dtype,
-    store_tile,
-    too_wide,
-)
+from ..traffic import BLOCK_SIZE, M, N, Traffic
+from .tiles import RowAProgram, Rows, load_tile, statistics_dtype, store_tile, too_wide
 
 
 @dataclass(frozen=True)
@@ -43,17 +37,11 @@ class FusedRow(RowAProgram):
         num_warps: Warps per program; None takes 4, 8 for rows of 2048 and 16 for rows of 4096 on.
     """
 
-    moves = Traffic(reads=M * N, writes=M * N)
-    on_chip = N
-
     num_warps: Annotated[int | None, power_of_two(1, 32)] = None
 
     @override
-    def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
-        """See `Kernel`; also a row that no register file holds."""
-        reason = super().unsupported(shape, dtype, device)
-        if reason is not None:
-            return reason
+    def limits(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
+        """See `Kernel`: a row that no register file holds."""
         block = next_power_of_two(shape[1])
         statistics = statistics_dtype(dtype)
         registers = block * statistics.itemsize // 4
@@ -66,10 +54,9 @@ class FusedRow(RowAProgram):
         return too_wide(shape)
 
     @override
-    def __call__(self, x: torch.Tensor, y: torch.Tensor | None = None) -> torch.Tensor:
+    def into(self, x: torch.Tensor, y: torch.Tensor) -> None:
         block = next_power_of_two(x.shape[1])
-        constants = {"BLOCK": block}
-        return self.launch(_fused_row, x, y, self.num_warps or warps_by_width(block), constants)
+        self.launch(_fused_row, x, y, self.num_warps or warps_by_width(block), BLOCK=block)
 
 
 @dataclass(frozen=True)
@@ -82,18 +69,14 @@ class ThreePass(RowAProgram):
     """
 
     moves = Traffic(reads=3 * M * N, writes=M * N)
+    on_chip = BLOCK_SIZE
 
     block_size: Annotated[int, power_of_two(1, LARGEST_BLOCK)] = 1024
     num_warps: Annotated[int, power_of_two(1, 32)] = 4
 
     @override
-    def __call__(self, x: torch.Tensor) -> torch.Tensor:
-        constants = {"BLOCK": self.block_size}
-        return self.launch(_three_pass, x, None, self.num_warps, constants)
-
-    @override
-    def on_chip_elements(self) -> sympy.Expr:
-        return sympy.Integer(self.block_size)
+    def into(self, x: torch.Tensor, y: torch.Tensor) -> None:
+        self.launch(_three_pass, x, y, self.num_warps, BLOCK=self.block_size)
 
 
 @dataclass(frozen=True)
@@ -105,34 +88,27 @@ class Hybrid(RowAProgram):
         num_warps: Warps per program; None takes 4, 8 or 16, by the width of a block.
     """
 
+    moves = Traffic(
+        reads=sympy.Piecewise((M * N, N <= BLOCK_SIZE), (3 * M * N, True)), writes=M * N
+    )
+    on_chip = sympy.Piecewise((N, N <= BLOCK_SIZE), (BLOCK_SIZE, True))
+
     block_size: Annotated[int, power_of_two(1, LARGEST_BLOCK)] = 4096
     num_warps: Annotated[int | None, power_of_two(1, 32)] = None
 
     @override
-    def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
-        reason = super().unsupported(shape, dtype, device)
-        return reason or self._path(shape[1]).unsupported(shape, dtype, device)
+    def limits(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
+        return self._path(shape[1]).limits(shape, dtype, device)
 
     @override
-    def __call__(self, x: torch.Tensor) -> torch.Tensor:
-        return self._path(x.shape[1])(x)
-
-    @override
-    def traffic(self) -> Traffic:
-        return Traffic(reads=self._either(M * N, 3 * M * N), writes=M * N)
-
-    @override
-    def on_chip_elements(self) -> sympy.Expr:
-        return self._either(N, sympy.Integer(self.block_size))
+    def into(self, x: torch.Tensor, y: torch.Tensor) -> None:
+        self._path(x.shape[1]).into(x, y)
 
     def _path(self, cols: int) -> FusedRow | ThreePass:
         if cols <= self.block_size:
             return FusedRow(num_warps=self.num_warps)
         warps = self.num_warps or warps_by_width(self.block_size)
         return ThreePass(self.block_size, warps)
-
-    def _either(self, fast: sympy.Expr, tiled: sympy.Expr) -> sympy.Expr:
-        return sympy.Piecewise((fast, sympy.Le(N, self.block_size)), (tiled, True))
 
 
 def warps_by_width(block: int) -> int:
@@ -141,48 +117,34 @@ def warps_by_width(block: int) -> int:
 
 
 @jit
-def _fused_row(
-    x: tl.tensor,
-    y: tl.tensor,
-    cols: tl.tensor,
-    row_stride: tl.tensor,
-    col_stride: tl.tensor,
-    BLOCK: tl.constexpr,
-) -> None:
+def _fused_row(x: tl.tensor, y: tl.tensor, at: Rows, BLOCK: tl.constexpr) -> None:
     STATISTICS: tl.constexpr = tl.float64 if x.dtype.element_ty == tl.float64 else tl.float32
     row = tl.program_id(0).to(tl.int64)
-    values = load_tile(x + row * row_stride, 0, cols, col_stride, BLOCK, STATISTICS, "")
+    values = load_tile(x + row * at.row_stride, 0, at, BLOCK, STATISTICS, "")
     # Triton's maximum passes over NaN; it comes back through the sum
     exponentials = tl.exp(values - tl.max(values))
-    store_tile(y + row * cols, 0, exponentials / tl.sum(exponentials), cols, BLOCK, "")
+    store_tile(y + row * at.cols, 0, exponentials / tl.sum(exponentials), at.cols, BLOCK, "")
 
 
 @jit
-def _three_pass(
-    x: tl.tensor,
-    y: tl.tensor,
-    cols: tl.tensor,
-    row_stride: tl.tensor,
-    col_stride: tl.tensor,
-    BLOCK: tl.constexpr,
-) -> None:
+def _three_pass(x: tl.tensor, y: tl.tensor, at: Rows, BLOCK: tl.constexpr) -> None:
     STATISTICS: tl.constexpr = tl.float64 if x.dtype.element_ty == tl.float64 else tl.float32
     row = tl.program_id(0).to(tl.int64)
-    x += row * row_stride
-    y += row * cols
-    tiles = tl.cdiv(cols, BLOCK)
+    x += row * at.row_stride
+    y += row * at.cols
+    tiles = tl.cdiv(at.cols, BLOCK)
 
     maxima = tl.full((BLOCK,), float("-inf"), STATISTICS)
     for tile in range(tiles):
-        maxima = tl.maximum(maxima, load_tile(x, tile, cols, col_stride, BLOCK, STATISTICS, ""))
+        maxima = tl.maximum(maxima, load_tile(x, tile, at, BLOCK, STATISTICS, ""))
     # Triton's maximum passes over NaN; it comes back through the sum
     maximum = tl.max(maxima)
 
     sums = tl.zeros((BLOCK,), STATISTICS)
     for tile in range(tiles):
-        sums += tl.exp(load_tile(x, tile, cols, col_stride, BLOCK, STATISTICS, "") - maximum)
+        sums += tl.exp(load_tile(x, tile, at, BLOCK, STATISTICS, "") - maximum)
     total = tl.sum(sums)
 
     for tile in range(tiles):
-        values = load_tile(x, tile, cols, col_stride, BLOCK, STATISTICS, "")
-        store_tile(y, tile, tl.exp(values - maximum) / total, cols, BLOCK, "")
+        values = load_tile(x, tile, at, BLOCK, STATISTICS, "")
+        store_tile(y, tile, tl.exp(values - maximum) / total, at.cols, BLOCK, "")

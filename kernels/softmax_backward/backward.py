@@ -20,7 +20,7 @@ from typing_extensions import override
 from ..kernel import Kernel, power_of_two
 from ..language import jit, tl
 from ..lines import launch_tiles, load_lines, starts, store_lines
-from ..traffic import M, N, Traffic
+from ..traffic import BLOCK_SIZE, M, N, Traffic
 from .operation import Gradient, Three
 
 LARGEST = 1 << 15  # elements of a tile: two of them in registers are all that a block has
@@ -36,6 +36,10 @@ class Backward(Gradient):
     """
 
     dtypes = (*Kernel.dtypes, torch.float64)
+    moves = Traffic(
+        reads=sympy.Piecewise((2 * M * N, N <= BLOCK_SIZE), (4 * M * N, True)), writes=M * N
+    )
+    on_chip = sympy.Piecewise((2 * N, N <= BLOCK_SIZE), (2 * BLOCK_SIZE, True))
     row_a_program = True
 
     block_size: Annotated[int, power_of_two(1, LARGEST)] = 16384
@@ -45,17 +49,6 @@ class Backward(Gradient):
     def into(self, tensors: Three, dim: int = 1, temperature: float = 1.0) -> None:
         """See `Gradient`; dimensions before and after ``dim`` can be merged into one each."""
         launch_tiles(_backward, tensors, dim, temperature, self.block_size, self.num_warps)
-
-    @override
-    def traffic(self) -> Traffic:
-        return Traffic(reads=self._either(2 * M * N, 4 * M * N), writes=M * N)
-
-    @override
-    def on_chip_elements(self) -> sympy.Expr:
-        return self._either(2 * N, sympy.Integer(2 * self.block_size))
-
-    def _either(self, whole: sympy.Expr, tiled: sympy.Expr) -> sympy.Expr:
-        return sympy.Piecewise((whole, sympy.Le(N, self.block_size)), (tiled, True))
 
 
 @jit

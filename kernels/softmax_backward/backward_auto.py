@@ -35,13 +35,16 @@ class BackwardAuto(Gradient):
     """Several rows a program or a cluster a row where that suits, else tiles."""
 
     dtypes = (*Kernel.dtypes, torch.float64)
+    # the widest row on chip is an H200's
+    moves = Traffic(
+        reads=sympy.Piecewise((2 * M * N, N <= WIDEST), (4 * M * N, True)), writes=M * N
+    )
     on_chip = sympy.Piecewise((2 * N, N <= WIDEST), (sympy.Integer(2 * TILES.block_size), True))
 
     @override
-    def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
-        reason = super().unsupported(shape, dtype, device)
-        if reason is not None or in_vectors_by((shape[0], shape[1]), dtype, device) is not None:
-            return reason
+    def limits(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
+        if in_vectors_by((shape[0], shape[1]), dtype, device) is not None:
+            return None
         return TILES.unsupported(shape, dtype, device)
 
     @override
@@ -57,12 +60,6 @@ class BackwardAuto(Gradient):
                 if chosen is not None:
                     return chosen.into(tensors, dim, temperature)
         return TILES.into(tensors, dim, temperature)
-
-    @override
-    def traffic(self) -> Traffic:
-        """See `Kernel`; the widest row on chip is an H200's."""
-        reads = sympy.Piecewise((2 * M * N, N <= WIDEST), (4 * M * N, True))
-        return Traffic(reads=reads, writes=M * N)
 
 
 @lru_cache(maxsize=4096)

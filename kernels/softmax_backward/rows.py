@@ -76,14 +76,8 @@ class BackwardCluster(OnCluster, Gradient):
         if plan is None:
             raise ValueError(f"backward_cluster: rows of {cols} do not fit on chip")
         strides = (y.stride(0) // width, dy.stride(0) // width)
-        launch(
-            _backward_cluster,
-            (rows,),
-            (y, dy, dx, cols // width, *strides, 1 / temperature),
-            {"HOW": plan.how(y, width)},
-            num_warps=plan.warps,
-            num_ctas=plan.programs,
-        )
+        arguments = (y, dy, dx, cols // width, *strides, 1 / temperature)
+        plan.launch(_backward_cluster, rows, arguments, plan.how(y, width))
 
 
 def in_vectors(x: torch.Tensor) -> bool:
