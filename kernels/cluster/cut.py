@@ -28,8 +28,8 @@ from ..device import (
 from ..kernel import Kernel, Shape, power_of_two
 from ..language import MOST_PROGRAMS, gl
 from ..launch import launch, load_hint, store_hint
-from ..softmax.tiles import vector
 from ..vectors import LONGEST
+from ..vectors import reading as reading
 from .ptx import LANES, SLOT
 
 MOST_WARPS = 16  # of a program
@@ -154,31 +154,6 @@ class Cut:
         """Shared memory per program: the chunks that wait there and the cluster's slots."""
         slots = SLOT * (self.programs * self.warps + 1)
         return self.shared * self.warps * LANES * LONGEST + slots
-
-
-def reading(
-    x: torch.Tensor, written: torch.Tensor | None = None, contiguous: bool = False
-) -> tuple[int, bool]:
-    """Elements of a vector by which the middle of each row is read and ``written``.
-
-    Args:
-        x: Shape (M, N), M and N at least 1.
-        written: A matrix of the same shape and dtype, or None.
-        contiguous: Whether a contiguous matrix will be written, which is not there yet.
-
-    Returns:
-        The elements, and whether rows are unaligned with such vectors.
-    """
-    matrices = (x,) if written is None else (x, written)
-    longest, (rows, cols) = LONGEST // x.element_size(), x.shape
-    whole = min(map(vector, matrices))
-    steps = [m.stride(0) - x.stride(0) for m in matrices]
-    steps += [cols - x.stride(0)] if contiguous else []
-    alike = rows == 1 or all(step % longest == 0 for step in steps)
-    begins = all(m.stride(1) == 1 and m.data_ptr() % LONGEST == 0 for m in matrices)
-    if cols >= 2 * longest and alike and begins:
-        return longest, whole < longest
-    return whole, False
 
 
 @lru_cache(maxsize=4096)

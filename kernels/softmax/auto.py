@@ -27,11 +27,10 @@ import sympy
 import torch
 from typing_extensions import override
 
-from ..cluster.cut import reading
 from ..device import Device, device_of
 from ..kernel import Kernel, Shape
 from ..traffic import M, N, Traffic
-from ..vectors import LONGEST
+from ..vectors import LONGEST, reading
 from .cluster import Cluster
 from .cooperative import Cooperative
 from .fused_multirow import FusedMultirow

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import torch
 from typing_extensions import override
 
-from ..cluster.cut import OnCluster, reading
+from ..cluster.cut import OnCluster
 from ..cluster.row import (
     distinct,
     ends_of,
@@ -38,6 +38,7 @@ from ..cluster.row import (
 from ..device import device_of
 from ..kernel import Kernel
 from ..language import async_copy, barrier, constant, gl, gluon_jit
+from ..vectors import reading
 from .tiles import TritonSoftmax
 
 LOG2E = constant(1.4426950408889634)

@@ -25,7 +25,8 @@ from ..device import Device
 from ..kernel import Kernel, Shape, power_of_two
 from ..language import MOST_PROGRAMS, jit, next_power_of_two, tl
 from ..launch import launch, load_hint, store_hint
-from .tiles import Rows, TritonSoftmax, vector
+from ..vectors import vector
+from .tiles import Rows, TritonSoftmax
 
 MOST_ROWS = 1024  # a program
 WARP = 32  # lanes
@@ -38,7 +39,7 @@ MOST_ALIKE = 16  # rows that have a warp each
 class How(NamedTuple):
     """The constants of a launch: tiles of ``rows`` × ``width``, ``pieces`` of them for whole rows.
 
-    ``vector`` is the number of elements by which rows can be read, see `tiles.vector`; ``loads``
+    ``vector`` is the number of elements by which rows can be read, see `vectors.vector`; ``loads``
     and ``stores`` are eviction hints.
     """
 

@@ -17,7 +17,6 @@ from ..kernel import Kernel, Shape, one_of
 from ..language import LARGEST_BLOCK, jit, next_power_of_two, tl
 from ..launch import launch
 from ..traffic import M, N, Traffic
-from ..vectors import LONGEST
 from .operation import SOFTMAX
 
 Accumulate = Annotated[str, one_of("float32", "float64")]  # the dtype of a row's statistics
@@ -43,23 +42,6 @@ def too_wide(shape: Shape) -> str | None:
     if next_power_of_two(shape[1]) > LARGEST_BLOCK:
         return f"a row of {shape[1]} is more than Triton's largest block, {LARGEST_BLOCK}"
     return None
-
-
-def vector(x: torch.Tensor) -> int:
-    """Elements of the longest vector, up to 16 bytes, that divides every row of ``x``.
-
-    Args:
-        x: Shape ``(M, N)``, M and N at least 1. Rows are whole numbers of such vectors and begin
-            at a multiple of one; where columns are strided it is 1.
-    """
-    rows, cols = x.shape
-    row_stride, col_stride = x.stride()
-    if col_stride != 1 and cols > 1:
-        return 1
-    size = x.element_size()
-    # the lowest bit set in any of them is the longest power of two that divides all
-    lengths = (cols * size) | (row_stride * size if rows > 1 else 0) | x.data_ptr() | LONGEST
-    return (lengths & -lengths) // size
 
 
 class TritonSoftmax(Kernel):

@@ -20,10 +20,10 @@ from typing_extensions import override
 from ..device import Device, device_of
 from ..kernel import Kernel, Shape
 from ..traffic import M, N, Traffic
-from ..vectors import LONGEST
+from ..vectors import LONGEST, in_vectors
 from .backward import Backward
 from .operation import Gradient, Three
-from .rows import BackwardCluster, BackwardMultirow, in_vectors
+from .rows import BackwardCluster, BackwardMultirow
 
 NARROW = 512  # elements of a row
 WIDEST = 1 << 18  # elements of a row; twice as many of 16 bit would fit

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import torch
 from typing_extensions import override
 
 from ..cluster.cut import OnCluster
@@ -28,9 +27,8 @@ from ..device import device_of
 from ..language import gl, gluon_jit, jit, tl
 from ..launch import launch
 from ..softmax.fused_multirow import Multirow
-from ..softmax.tiles import vector
 from ..traffic import M, N, Traffic
-from ..vectors import LONGEST
+from ..vectors import LONGEST, in_vectors, vector
 from .operation import Gradient, Three
 
 
@@ -46,7 +44,7 @@ class BackwardMultirow(Multirow, Gradient):
     def into(self, tensors: Three, dim: int = 1, temperature: float = 1.0) -> None:
         """See `Gradient`; ``dx`` begins at a multiple of 16 bytes."""
         y, dy, dx = tensors
-        (rows, cols), elements = y.shape, min(vector(y), vector(dy))
+        (rows, cols), elements = y.shape, vector(y, dy)
         programs, how, warps = self.cut(y, elements)
         strides = y.stride(0) // elements, y.stride(1), dy.stride(0) // elements, dy.stride(1)
         arguments = (y, dy, dx, rows, cols // elements, *strides, 1 / temperature)
@@ -78,11 +76,6 @@ class BackwardCluster(OnCluster, Gradient):
         strides = (y.stride(0) // width, dy.stride(0) // width)
         arguments = (y, dy, dx, cols // width, *strides, 1 / temperature)
         plan.launch(_backward_cluster, rows, arguments, plan.how(y, width))
-
-
-def in_vectors(x: torch.Tensor) -> bool:
-    """Whether every row of ``x`` is contiguous, whole vectors, and begins at one."""
-    return x.stride(1) == 1 and vector(x) * x.element_size() == LONGEST
 
 
 @jit
