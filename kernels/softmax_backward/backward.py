@@ -19,7 +19,7 @@ from typing_extensions import override
 
 from ..kernel import Kernel, power_of_two
 from ..language import jit, tl
-from ..lines import launch_tiles, load_lines, starts, store_lines
+from ..lines import Sizes, columns_of, launch_tiles, lines_of, starts
 from ..traffic import BLOCK_SIZE, M, N, Traffic
 from .operation import Gradient, Three
 
@@ -59,36 +59,37 @@ def _backward(
     y_strides: tl.tuple,
     dy_strides: tl.tuple,
     dx_strides: tl.tuple,
-    count: tl.tensor,
-    cols: tl.tensor,
-    inner: tl.tensor,
+    sizes: Sizes,
     inverse: tl.float64,  # a plain float would be float32
     BLOCK: tl.constexpr,
     WIDTH: tl.constexpr,
     WHOLE: tl.constexpr,
 ) -> None:
     STATISTICS: tl.constexpr = tl.float64 if y.dtype.element_ty == tl.float64 else tl.float32
-    line = tl.program_id(0).to(tl.int64) * WIDTH + tl.arange(0, WIDTH)
-    inside = line < count
-    y = starts(y, line, inner, y_strides)
-    dy = starts(dy, line, inner, dy_strides)
-    dx = starts(dx, line, inner, dx_strides)
-    y_col, dy_col, dx_col = y_strides[1], dy_strides[1], dx_strides[1]
+    dtype: tl.constexpr = dx.dtype.element_ty
+    line, inside = lines_of(WIDTH, sizes)
+    y, y_col = starts(y, line, sizes, y_strides), y_strides[1]
+    dy, dy_col = starts(dy, line, sizes, dy_strides), dy_strides[1]
+    dx, dx_col = starts(dx, line, sizes, dx_strides), dx_strides[1]
     scale = tl.full((), inverse, tl.float64).to(STATISTICS)
     if WHOLE:
-        p = load_lines(y, inside, 0, cols, y_col, 0.0, BLOCK, STATISTICS)
-        g = load_lines(dy, inside, 0, cols, dy_col, 0.0, BLOCK, STATISTICS)
+        columns, there = columns_of(0, inside, sizes, BLOCK)
+        p = tl.load(y + columns * y_col, there, 0.0).to(STATISTICS)
+        g = tl.load(dy + columns * dy_col, there, 0.0).to(STATISTICS)
         total = tl.sum(p * g, axis=0)
-        store_lines(dx, inside, 0, p * (g - total[None, :]) * scale, cols, dx_col, BLOCK)
+        gradient = p * (g - total[None, :]) * scale
+        tl.store(dx + columns * dx_col, gradient.to(dtype), there)
     else:
-        tiles = tl.cdiv(cols, BLOCK)
+        tiles = tl.cdiv(sizes.cols, BLOCK)
         total = tl.zeros((WIDTH,), STATISTICS)
         for tile in range(tiles):
-            p = load_lines(y, inside, tile, cols, y_col, 0.0, BLOCK, STATISTICS)
-            g = load_lines(dy, inside, tile, cols, dy_col, 0.0, BLOCK, STATISTICS)
+            columns, there = columns_of(tile, inside, sizes, BLOCK)
+            p = tl.load(y + columns * y_col, there, 0.0).to(STATISTICS)
+            g = tl.load(dy + columns * dy_col, there, 0.0).to(STATISTICS)
             total += tl.sum(p * g, axis=0)
-        for index in range(tiles):
-            tile = tiles - 1 - index  # what was read last is still in the cache
-            p = load_lines(y, inside, tile, cols, y_col, 0.0, BLOCK, STATISTICS)
-            g = load_lines(dy, inside, tile, cols, dy_col, 0.0, BLOCK, STATISTICS)
-            store_lines(dx, inside, tile, p * (g - total[None, :]) * scale, cols, dx_col, BLOCK)
+        for index in range(tiles):  # what was read last is still in the cache
+            columns, there = columns_of(tiles - 1 - index, inside, sizes, BLOCK)
+            p = tl.load(y + columns * y_col, there, 0.0).to(STATISTICS)
+            g = tl.load(dy + columns * dy_col, there, 0.0).to(STATISTICS)
+            gradient = p * (g - total[None, :]) * scale
+            tl.store(dx + columns * dx_col, gradient.to(dtype), there)
