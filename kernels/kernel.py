@@ -175,12 +175,10 @@ class Allowed:
     test: Callable[[Any], bool]
 
 
-def whole_number(least: int, most: int, *others: str) -> Allowed:
-    """A whole number from ``least`` to ``most``, or one of ``words``."""
-    return Allowed(
-        f"a whole number from {least} to {most}",
-        lambda value: value in others if isinstance(value, str) else _whole(value, least, most),
-    )
+def whole_number(least: int, most: int) -> Allowed:
+    """A whole number from ``least`` to ``most``."""
+    words = f"a whole number from {least} to {most}"
+    return Allowed(words, lambda value: _whole(value, least, most))
 
 
 def power_of_two(least: int, most: int) -> Allowed:
