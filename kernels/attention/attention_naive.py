@@ -25,8 +25,7 @@ from ..kernel import Kernel, Shape, one_of
 from ..softmax.auto import Auto
 from ..softmax.cluster import Cluster
 from ..softmax.cooperative import Cooperative
-from ..softmax.fused import Fused
-from ..softmax.hybrid import FusedRow, Hybrid, ThreePass
+from ..softmax.hybrid import Fused, FusedRow, Hybrid, ThreePass
 from ..softmax.library import Naive, TorchSoftmax
 from ..softmax.online import Online
 from ..traffic import M, N, Traffic
