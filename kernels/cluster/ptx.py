@@ -102,11 +102,18 @@ def normalizer(programs: int, warps: int, further: str = "", late: bool = False)
 
 
 @constexpr_function
-def totals(programs: int, warps: int) -> str:
-    """PTX that turns a warp's sum, ``$1``, into the row's, ``$0``; ``$2`` is the slots' address."""
-    lines = _delivered(programs, warps, ["{$1, $1}"], "$2", False, ZERO)
+def totals(programs: int, warps: int, pair: bool) -> str:
+    """PTX that turns a warp's sum, ``$1``, into the row's, ``$0``; ``$2`` is the slots' address.
+
+    Of a ``pair`` of sums, ``$2`` and ``$3`` become ``$0`` and ``$1``, and ``$4`` is the address.
+    """
+    first, second, slots = ("$2", "$3", "$4") if pair else ("$1", "$1", "$2")
+    lines = _delivered(programs, warps, [f"{{{first}, {second}}}"], slots, False, ZERO)
     lines += [f"add.f32 sum, sum, a{i};" for i in range(_each(programs, warps))]
     lines += [*_add_lanes("sum", programs * warps), "mov.f32 $0, sum;"]
+    if pair:
+        lines += [f"add.f32 more, more, b{i};" for i in range(_each(programs, warps))]
+        lines += [*_add_lanes("more", programs * warps), "mov.f32 $1, more;"]
     return "{\n" + "\n".join(lines) + "\n}"
 
 

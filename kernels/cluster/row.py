@@ -153,9 +153,19 @@ def divergences_of(m, d, further, m_b, d_b, slots):  # type: ignore[no-untyped-d
 @gluon_jit
 def total_of(summed, slots):  # type: ignore[no-untyped-def]
     """The row's sum of all slices' sums."""
-    PTX: gl.constexpr = totals(gl.num_ctas(), gl.num_warps())
+    PTX: gl.constexpr = totals(gl.num_ctas(), gl.num_warps(), False)
     return gl.inline_asm_elementwise(
         PTX, "=f,f,r", [summed, slots], gl.float32, is_pure=False, pack=1
+    )
+
+
+@gluon_jit
+def both_totals_of(one, other, slots):  # type: ignore[no-untyped-def]
+    """The row's sums of two of all slices' sums, in one message."""
+    PTX: gl.constexpr = totals(gl.num_ctas(), gl.num_warps(), True)
+    types: gl.constexpr = (gl.float32, gl.float32)
+    return gl.inline_asm_elementwise(
+        PTX, "=f,=f,f,f,r", [one, other, slots], types, is_pure=False, pack=1
     )
 
 
