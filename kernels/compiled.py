@@ -78,11 +78,11 @@ class CompiledFormula(Kernel):
         return call
 
     @override
-    def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
+    def limits(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
         if device.kind == "cpu" and " " in torch.__file__:
             # its call of g++ quotes no path
             return "Inductor compiles C++ only where the path of PyTorch has no space"
-        return super().unsupported(shape, dtype, device)
+        return None
 
     @override
     def traffic(self) -> Traffic:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 from dataclasses import dataclass
 from functools import lru_cache
+from struct import pack
 
 import torch
 
@@ -125,19 +126,6 @@ def resident_clusters(programs: int, device: Device) -> int:
     return device.clusters[programs.bit_length() - 2]
 
 
-class _Attribute(ctypes.Structure):
-    _fields_ = [("id", ctypes.c_uint), ("pad", ctypes.c_uint), ("value", ctypes.c_uint * 16)]
-
-
-class _Launch(ctypes.Structure):
-    _fields_ = [
-        *((axis, ctypes.c_uint) for axis in ("gx", "gy", "gz", "bx", "by", "bz", "shared")),
-        ("stream", ctypes.c_void_p),
-        ("attributes", ctypes.POINTER(_Attribute)),
-        ("number", ctypes.c_uint),
-    ]
-
-
 def _clusters(index: int) -> tuple[int, int, int, int] | None:
     """The driver's count for an empty kernel; None where there is no driver.
 
@@ -155,10 +143,11 @@ def _clusters(index: int) -> tuple[int, int, int, int] | None:
         driver.cuModuleGetFunction(ctypes.byref(function), module, b"empty")
         driver.cuFuncSetAttribute(function, NON_PORTABLE_CLUSTERS, 1)
         for programs in (2, 4, 8, 16):
-            size = _Attribute(CLUSTER_DIMENSION, 0, (ctypes.c_uint * 16)(programs, 1, 1))
-            launch = _Launch(programs, 1, 1, 32, 1, 1, 0, None, ctypes.pointer(size), 1)
+            # CUlaunchAttribute, and a CUlaunchConfig with it: grid, block, shared bytes, stream
+            size = (ctypes.c_uint * 18)(CLUSTER_DIMENSION, 0, programs, 1, 1)
+            sizes = pack("7IPPI0P", programs, 1, 1, 32, 1, 1, 0, 0, ctypes.addressof(size), 1)
             count = ctypes.c_int(0)
-            driver.cuOccupancyMaxActiveClusters(ctypes.byref(count), function, ctypes.byref(launch))
+            driver.cuOccupancyMaxActiveClusters(ctypes.byref(count), function, sizes)
             counts.append(count.value)
         driver.cuModuleUnload(module)
     two, four, eight, sixteen = counts

@@ -20,7 +20,7 @@ from .device import device_of
 from .lines import Lines, along, lines
 from .repeat import ALIGNMENT, dense
 from .softmax.auto import Auto
-from .softmax_backward.backward_auto import BackwardAuto
+from .softmax_backward.variants import BackwardAuto
 
 AUTO, BACKWARD = {fixed: Auto(fixed) for fixed in (False, True)}, BackwardAuto()
 

@@ -18,7 +18,7 @@ from typing_extensions import override
 
 from .device import Device
 from .language import MOST_PROGRAMS
-from .traffic import M, N, Traffic, evaluate
+from .traffic import M, N, Traffic, evaluate, tunable
 
 Shape = tuple[int, ...]
 Tensors = torch.Tensor | tuple[torch.Tensor, ...]  # an operation's answer: one, or several
@@ -175,12 +175,10 @@ class Allowed:
     test: Callable[[Any], bool]
 
 
-def whole_number(least: int, most: int, *others: str) -> Allowed:
-    """A whole number from ``least`` to ``most``, or one of ``words``."""
-    return Allowed(
-        f"a whole number from {least} to {most}",
-        lambda value: value in others if isinstance(value, str) else _whole(value, least, most),
-    )
+def whole_number(least: int, most: int) -> Allowed:
+    """A whole number from ``least`` to ``most``."""
+    words = f"a whole number from {least} to {most}"
+    return Allowed(words, lambda value: _whole(value, least, most))
 
 
 def power_of_two(least: int, most: int) -> Allowed:
@@ -220,9 +218,9 @@ class Kernel(ABC):
         row_a_program: Whether a launch has one program per row: more rows than a grid are refused.
         overwrites: Name of the input whose memory receives an output; None where all inputs stay
             unchanged.
-        moves: The traffic. A variant whose tunables change it overrides `traffic` instead.
-        on_chip: The elements kept on chip. A variant whose tunables change them overrides
-            `on_chip_elements` instead.
+        moves: The traffic. It may name tunables (`traffic.tunable`); a variant whose tunables
+            change it otherwise overrides `traffic` instead.
+        on_chip: The elements kept on chip; likewise, or `on_chip_elements`.
     """
 
     operation: ClassVar[Operation]
@@ -251,16 +249,20 @@ class Kernel(ABC):
 
     def traffic(self) -> Traffic:
         """The traffic with global memory that the algorithm asks for in one call."""
-        return self.moves
+        return self.moves.each(self._with_tunables)
 
     def on_chip_elements(self) -> sympy.Expr:
         """Elements of a row held in registers or shared memory at once: ``N`` or a constant."""
-        return self.on_chip
+        return self._with_tunables(self.on_chip)
+
+    def _with_tunables(self, formula: sympy.Expr) -> sympy.Expr:
+        numbers = {tunable(name): n for name, n in vars(self).items() if type(n) is int}
+        return sympy.sympify(formula).subs(numbers)
 
     def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
         """One sentence that says why this variant cannot run on ``device``; None if it can.
 
-        Launches nothing. A variant with a limit of its own extends this method.
+        Launches nothing. A variant with limits of its own overrides `limits`.
         """
         if len(shape) != 2:
             return f"takes a matrix of rows and columns, not {len(shape)} dimensions"
@@ -270,7 +272,13 @@ class Kernel(ABC):
             if not _installed(package):
                 return f"needs {package} of the extra peers, not installed here; run make peers"
         reason = _without_triton(device) if self.backend == "triton" else None
-        return reason or (too_many_rows(shape) if self.row_a_program else None)
+        if reason is None and self.row_a_program:
+            reason = too_many_rows(shape)
+        return reason or self.limits(shape, dtype, device)
+
+    def limits(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
+        """As `unsupported`, of a matrix, a dtype and a device that nothing else speaks against."""
+        return None
 
     def prepare(self, *inputs: Any, **_: Any) -> Callable[..., Any]:
         """The function that the harness times on inputs like these.

@@ -12,6 +12,7 @@ where a line fits a tile (2MN), else two, as `online` (3MN).
 
 from __future__ import annotations
 
+from collections import namedtuple
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -59,6 +60,10 @@ def _merged(shape: Sequence[int], strides: Sequence[int]) -> tuple[int, int] | N
     return size, step
 
 
+# Of a kernel: all lines, the elements of a line, and the lines of one inner dimension
+Sizes = namedtuple("Sizes", "count cols inner")
+
+
 def launch_tiles(
     function: Any,
     tensors: Sequence[torch.Tensor],
@@ -71,9 +76,8 @@ def launch_tiles(
     """Launches a kernel on all lines of its tensors, one program per WIDTH lines.
 
     Args:
-        function: A kernel of the tensors, the three strides of each, the count of lines, ``cols``,
-            ``inner``, the inverse of the temperature, and the constants BLOCK, WIDTH and WHOLE (a
-            tile holds whole lines).
+        function: A kernel of the tensors, the three strides of each, `Sizes`, the inverse of the
+            temperature, and the constants BLOCK, WIDTH and WHOLE (a tile holds whole lines).
         tensors: The inputs, then the outputs. All have the same shape, at least one dimension and
             one element, and lines along ``dim``.
         dim: The dimension along which lines run, not negative.
@@ -98,7 +102,12 @@ def launch_tiles(
     launch(
         function,
         (-(-count // width),),
-        (*tensors, *(one.strides for one in each), count, first.cols, first.inner, 1 / temperature),
+        (
+            *tensors,
+            *(t.strides for t in each),
+            Sizes(count, first.cols, first.inner),
+            1 / temperature,
+        ),
         constants,
         num_warps=warps,
     )
@@ -121,47 +130,25 @@ def along(
 
 
 @jit
-def starts(tensor: tl.tensor, line: tl.tensor, inner: tl.tensor, strides: tl.tuple) -> tl.tensor:
-    """Pointers to the first elements of lines ``line`` (64 bit)."""
-    return tensor + (line // inner) * strides[0] + (line % inner) * strides[2]
+def lines_of(WIDTH: tl.constexpr, sizes: Sizes) -> tuple[tl.tensor, tl.tensor]:
+    """The numbers of a program's lines (64 bit), 1 × WIDTH, and whether there are such lines."""
+    line = (tl.program_id(0).to(tl.int64) * WIDTH + tl.arange(0, WIDTH))[None, :]
+    return line, line < sizes.count
 
 
 @jit
-def load_lines(
-    first: tl.tensor,
-    inside: tl.tensor,
-    tile: tl.tensor,
-    cols: tl.tensor,
-    stride: tl.tensor,
-    OTHER: tl.constexpr,
-    BLOCK: tl.constexpr,
-    STATISTICS: tl.constexpr,
-) -> tl.tensor:
-    """Columns ``tile·BLOCK …`` of the lines that start at ``first``, BLOCK × WIDTH.
-
-    Elements beyond the last column or beyond the last line (not ``inside``) are OTHER.
-    """
-    columns = tl.cast(tile, tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    mask = (columns < cols)[:, None] & inside[None, :]
-    values = tl.load(first[None, :] + (columns * stride)[:, None], mask=mask, other=OTHER)
-    return values.to(STATISTICS)
+def starts(tensor: tl.tensor, line: tl.tensor, sizes: Sizes, strides: tl.tuple) -> tl.tensor:
+    """Pointers to the first elements of lines ``line``."""
+    return tensor + (line // sizes.inner) * strides[0] + (line % sizes.inner) * strides[2]
 
 
 @jit
-def store_lines(
-    first: tl.tensor,
-    inside: tl.tensor,
-    tile: tl.tensor,
-    values: tl.tensor,
-    cols: tl.tensor,
-    stride: tl.tensor,
-    BLOCK: tl.constexpr,
-) -> None:
-    """Stores a tile of `load_lines`, rounded to the dtype of the memory."""
-    columns = tl.cast(tile, tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    mask = (columns < cols)[:, None] & inside[None, :]
-    pointers = first[None, :] + (columns * stride)[:, None]
-    tl.store(pointers, values.to(first.dtype.element_ty), mask=mask)
+def columns_of(
+    tile: tl.tensor, inside: tl.tensor, sizes: Sizes, BLOCK: tl.constexpr
+) -> tuple[tl.tensor, tl.tensor]:
+    """Columns ``tile·BLOCK …`` (64 bit), BLOCK × 1, and which of them lines ``inside`` have."""
+    columns = (tl.cast(tile, tl.int64) * BLOCK + tl.arange(0, BLOCK))[:, None]
+    return columns, (columns < sizes.cols) & inside
 
 
 @jit
@@ -170,42 +157,41 @@ def _along(
     y: tl.tensor,
     x_strides: tl.tuple,
     y_strides: tl.tuple,
-    count: tl.tensor,
-    cols: tl.tensor,
-    inner: tl.tensor,
+    sizes: Sizes,
     inverse: tl.float64,  # a plain float would be float32
     BLOCK: tl.constexpr,
     WIDTH: tl.constexpr,
     WHOLE: tl.constexpr,
 ) -> None:
-    STATISTICS: tl.constexpr = tl.float64 if y.dtype.element_ty == tl.float64 else tl.float32
-    line = tl.program_id(0).to(tl.int64) * WIDTH + tl.arange(0, WIDTH)
-    inside = line < count
-    x = starts(x, line, inner, x_strides)
-    y = starts(y, line, inner, y_strides)
-    x_col, y_col = x_strides[1], y_strides[1]
+    dtype: tl.constexpr = y.dtype.element_ty
+    STATISTICS: tl.constexpr = tl.float64 if dtype == tl.float64 else tl.float32
+    line, inside = lines_of(WIDTH, sizes)
+    x, x_col = starts(x, line, sizes, x_strides), x_strides[1]
+    y, y_col = starts(y, line, sizes, y_strides), y_strides[1]
     scale = tl.full((), inverse, tl.float64).to(STATISTICS)
     # The maximum is subtracted before the division, so that a small temperature cannot overflow.
     # Triton's maximum passes over NaN; it comes back through the sum.
     if WHOLE:
-        values = load_lines(x, inside, 0, cols, x_col, float("-inf"), BLOCK, STATISTICS)
+        columns, there = columns_of(0, inside, sizes, BLOCK)
+        values = tl.load(x + columns * x_col, there, float("-inf")).to(STATISTICS)
         exponentials = tl.exp((values - tl.max(values, axis=0)[None, :]) * scale)
         quotients = exponentials / tl.sum(exponentials, axis=0)[None, :]
-        store_lines(y, inside, 0, quotients, cols, y_col, BLOCK)
+        tl.store(y + columns * y_col, quotients.to(dtype), there)
     else:
-        tiles = tl.cdiv(cols, BLOCK)
+        tiles = tl.cdiv(sizes.cols, BLOCK)
         maximum = tl.full((WIDTH,), float("-inf"), STATISTICS)
         total = tl.zeros((WIDTH,), STATISTICS)
         for tile in range(tiles):
-            values = load_lines(x, inside, tile, cols, x_col, float("-inf"), BLOCK, STATISTICS)
+            columns, there = columns_of(tile, inside, sizes, BLOCK)
+            values = tl.load(x + columns * x_col, there, float("-inf")).to(STATISTICS)
             raised = tl.maximum(maximum, tl.max(values, axis=0))
             # As long as all is -inf, -inf - -inf would be NaN: any finite shift gives the sum 0
             shift = tl.where(raised == float("-inf"), 0.0, raised)
             exponentials = tl.exp((values - shift[None, :]) * scale)
             total = total * tl.exp((maximum - shift) * scale) + tl.sum(exponentials, axis=0)
             maximum = raised
-        for index in range(tiles):
-            tile = tiles - 1 - index  # what was read last is still in the cache
-            values = load_lines(x, inside, tile, cols, x_col, float("-inf"), BLOCK, STATISTICS)
+        for index in range(tiles):  # what was read last is still in the cache
+            columns, there = columns_of(tiles - 1 - index, inside, sizes, BLOCK)
+            values = tl.load(x + columns * x_col, there, float("-inf")).to(STATISTICS)
             quotients = tl.exp((values - maximum[None, :]) * scale) / total[None, :]
-            store_lines(y, inside, tile, quotients, cols, y_col, BLOCK)
+            tl.store(y + columns * y_col, quotients.to(dtype), there)

@@ -61,12 +61,10 @@ class Peer(Kernel):
         """The library's function for inputs like these, of at least one element."""
 
     @override
-    def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
-        """See `Kernel`; also the library's own limits."""
-        for refused in (super().unsupported, self.library.refused, self.refused):
-            if (reason := refused(shape, dtype, device)) is not None:
-                return reason
-        return None
+    def limits(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
+        """See `Kernel`: those of the library, of the function, and of the variant's base."""
+        point = shape, dtype, device
+        return self.library.refused(*point) or self.refused(*point) or super().limits(*point)
 
     @override
     def __call__(self, *inputs: torch.Tensor) -> Any:

@@ -8,8 +8,8 @@ whole elements. Traffic that depends on the shape is a ``sympy.Piecewise``.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, fields
 from functools import lru_cache
 from typing import Any
 
@@ -18,6 +18,14 @@ import sympy
 M = sympy.Symbol("M", integer=True, nonnegative=True)
 N = sympy.Symbol("N", integer=True, nonnegative=True)
 _BYTE = sympy.Dummy("byte")  # marks bytes in a sum of bytes and elements
+
+
+def tunable(name: str) -> sympy.Symbol:
+    """The value of a kernel's tunable, a positive whole number, in a formula of its class."""
+    return sympy.Symbol(name, integer=True, positive=True)
+
+
+BLOCK_SIZE = tunable("block_size")
 
 
 @dataclass(frozen=True)
@@ -35,6 +43,10 @@ class Traffic:
     writes: sympy.Expr
     read_bytes: sympy.Expr = sympy.S.Zero
     write_bytes: sympy.Expr = sympy.S.Zero
+
+    def each(self, change: Callable[[sympy.Expr], sympy.Expr]) -> Traffic:
+        """The traffic with each of its formulas changed."""
+        return Traffic(*(change(getattr(self, field.name)) for field in fields(self)))
 
     @property
     def total(self) -> sympy.Expr:

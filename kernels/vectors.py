@@ -10,6 +10,7 @@ start of a row cuts a vector. Where columns are strided, a vector is one element
 from __future__ import annotations
 
 from collections import namedtuple
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
@@ -47,34 +48,74 @@ class Layout:
 
 def layout(*matrices: torch.Tensor) -> Layout:
     """The layout with the longest vectors that suit all ``matrices``, each M×N and not empty."""
-    first, rows, cols = matrices[0], *matrices[0].shape
-    size = first.element_size()
-    longest = LONGEST // size
-    dense = all(x.stride(1) == 1 for x in matrices) or cols == 1
-    leads = [x.data_ptr() % LONGEST // size for x in matrices]
-    steps = [x.stride(0) if rows > 1 else 0 for x in matrices]
-    alike = all(
-        (lead - leads[0]) % longest == 0 and (step - steps[0]) % longest == 0
-        for lead, step in zip(leads, steps, strict=True)
-    )
+    leads, steps = _places(matrices)
     reachable = all(x.storage_offset() >= n for x, n in zip(matrices, leads, strict=True))
-    if dense and alike and reachable and cols >= 2 * longest:
-        ends, vector = any((cols % longest, leads[0], steps[0] % longest)), longest
-    else:  # the longest vector that divides all of these lengths
-        lengths = reduce(or_, (cols, longest, *leads, *steps))
-        ends, vector = False, lengths & -lengths if dense else 1
+    vector, ends = _longest(matrices, leads, steps, reachable)
+    cols, unit = matrices[0].shape[1], 1 if ends else vector
     if not ends:
         leads = [0] * len(matrices)
     return Layout(
         vector,
         ends,
-        cols if ends else cols // vector,
+        cols // unit,
         tuple(_back(x, lead) for x, lead in zip(matrices, leads, strict=True)),
         tuple(
-            At(step if ends else step // vector, 1 if dense else x.stride(1), lead)
+            At(step // unit, 1 if cols == 1 else x.stride(1), lead)
             for x, step, lead in zip(matrices, steps, leads, strict=True)
         ),
     )
+
+
+def reading(
+    x: torch.Tensor, written: torch.Tensor | None = None, contiguous: bool = False
+) -> tuple[int, bool]:
+    """As `layout`, for kernels of which each matrix begins at a vector if its rows do not.
+
+    Args:
+        x: Shape (M, N), M and N at least 1.
+        written: A matrix of the same shape and dtype, or None.
+        contiguous: Whether a contiguous matrix will be written, which is not there yet.
+
+    Returns:
+        The elements of a vector, and whether rows are unaligned with such vectors.
+    """
+    matrices = (x,) if written is None else (x, written)
+    leads, steps = _places(matrices)
+    if contiguous and len(x) > 1:
+        steps.append(x.shape[1])
+    return _longest(matrices, leads, steps, not any(leads))
+
+
+def vector(*matrices: torch.Tensor) -> int:
+    """Elements of the longest vector, up to 16 bytes, of which all rows are whole numbers."""
+    return _longest(matrices, *_places(matrices), False)[0]
+
+
+def in_vectors(x: torch.Tensor) -> bool:
+    """Whether every row of ``x`` is contiguous, whole vectors of 16 bytes, and begins at one."""
+    return vector(x) * x.element_size() == LONGEST
+
+
+def _places(matrices: Sequence[torch.Tensor]) -> tuple[list[int], list[int]]:
+    """Elements from the last vector boundary to each matrix, and between its rows."""
+    leads = [x.data_ptr() % LONGEST // x.element_size() for x in matrices]
+    return leads, [x.stride(0) if len(x) > 1 else 0 for x in matrices]
+
+
+def _longest(
+    matrices: Sequence[torch.Tensor], leads: Sequence[int], steps: Sequence[int], free: bool
+) -> tuple[int, bool]:
+    """Elements of a vector, and whether rows are unaligned: where ``free``, if they are alike."""
+    first, cols = matrices[0], matrices[0].shape[1]
+    longest = LONGEST // first.element_size()
+    dense = cols == 1 or all(x.stride(1) == 1 for x in matrices)
+    # the lowest bit set in any of them is the longest power of two that divides all
+    lengths = reduce(or_, (cols, longest, *leads, *steps))
+    whole = lengths & -lengths if dense else 1
+    alike = all((n - each[0]) % longest == 0 for each in (leads, steps) for n in each)
+    if free and dense and alike and cols >= 2 * longest:
+        return longest, whole < longest
+    return whole, False
 
 
 def _back(x: torch.Tensor, lead: int) -> torch.Tensor:

@@ -25,8 +25,7 @@ from ..kernel import Kernel, Shape, one_of
 from ..softmax.auto import Auto
 from ..softmax.cluster import Cluster
 from ..softmax.cooperative import Cooperative
-from ..softmax.fused import Fused
-from ..softmax.hybrid import FusedRow, Hybrid, ThreePass
+from ..softmax.hybrid import Fused, FusedRow, Hybrid, ThreePass
 from ..softmax.library import Naive, TorchSoftmax
 from ..softmax.online import Online
 from ..traffic import M, N, Traffic
@@ -62,9 +61,9 @@ class AttentionNaive(OfAttention):
     folded: bool = False
 
     @override
-    def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
+    def limits(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
         """See `Kernel`; also the limits of its softmax."""
-        reason = super().unsupported(shape, dtype, device)
+        reason = super().limits(shape, dtype, device)
         if reason is None and self.causal and self.folded:
             return "folded=true has no pass over the scores in which to mask them; use causal=false"
         softmax = self._softmax(device.kind)

@@ -68,10 +68,9 @@ class AttentionOnline(OfAttention):
         return min(64, self.block_m) if self.causal else TILE // self.dim
 
     @override
-    def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
+    def limits(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
         """See `Kernel`; also tiles that do not suit each other or fit no shared memory."""
-        reason = super().unsupported(shape, dtype, device)
-        if reason is not None:
+        if (reason := super().limits(shape, dtype, device)) is not None:
             return reason
         if device.kind == "cpu" and dtype == torch.bfloat16:
             return "Triton's interpreter multiplies no matrices of bfloat16"

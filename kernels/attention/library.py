@@ -55,9 +55,9 @@ class AttentionTorch(OfAttention):
     library: Annotated[str, one_of(*LIBRARIES)] = "cudnn"
 
     @override
-    def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
+    def limits(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
         """See `Kernel`; also the library's own limits."""
-        reason = super().unsupported(shape, dtype, device)
+        reason = super().limits(shape, dtype, device)
         if reason is None and device.kind == "cpu" and self.library in ("cudnn", "efficient"):
             return f"needs a CUDA device for library={self.library}; on a CPU take flash or math"
         if reason is None and device.kind == "cuda" and self.library in ("cudnn", "flash"):
@@ -136,6 +136,6 @@ class AttentionValues(TorchFunction):
     function = staticmethod(torch.bmm)
 
     @override
-    def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
-        """See `Kernel`; also rows that are no whole number of heads."""
-        return super().unsupported(shape, dtype, device) or no_heads(shape)
+    def limits(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
+        """See `Kernel`: rows that are no whole number of heads."""
+        return no_heads(shape)

@@ -19,9 +19,10 @@ from typing_extensions import override
 
 from ..device import Device
 from ..kernel import ANY, Allowed, Array, Kernel, Operation, Shape
-from ..traffic import M, N, Traffic
+from ..traffic import M, N, Traffic, tunable
 
 HALVES = (torch.float16, torch.bfloat16)
+DIM = tunable("dim")
 WIDTH = 4  # elements of a vector of `Weighted`
 SCORES = 1 << 25  # elements of the reference's scores at once, and of their softmax, in float64
 
@@ -127,6 +128,8 @@ class OfAttention(Kernel):
     """
 
     operation: ClassVar[Operation] = ATTENTION
+    moves = Traffic(reads=3 * DIM * M, writes=DIM * M)
+    on_chip = DIM
 
     dim: Annotated[int, Allowed("64 or 128", lambda value: value in (64, 128))] = 128
     causal: bool = False
@@ -138,17 +141,9 @@ class OfAttention(Kernel):
         object.__setattr__(self, "operation", ATTENTIONS[self.dim, self.causal])
 
     @override
-    def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
-        """See `Kernel`; also queries that are no whole number of heads."""
-        return super().unsupported(shape, dtype, device) or no_heads(shape)
-
-    @override
-    def traffic(self) -> Traffic:
-        return Traffic(reads=3 * self.dim * M, writes=self.dim * M)
-
-    @override
-    def on_chip_elements(self) -> sympy.Expr:
-        return sympy.Integer(self.dim)
+    def limits(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
+        """See `Kernel`: queries that are no whole number of heads."""
+        return no_heads(shape)
 
 
 class AttentionValues(OfHeads):

@@ -14,14 +14,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-import sympy
 import torch
 from typing_extensions import override
 
 from ..kernel import Kernel, power_of_two
 from ..language import jit, tl
 from ..launch import launch
-from ..traffic import M, N, Traffic
+from ..traffic import BLOCK_SIZE, M, N, Traffic
 from .operation import WEIGHTED, WIDTH
 
 
@@ -38,6 +37,7 @@ class WeightedOnline(Kernel):
     backend = "triton"
     row_a_program = True
     moves = Traffic(reads=(1 + WIDTH) * M * N, writes=WIDTH * M)
+    on_chip = (1 + WIDTH) * BLOCK_SIZE
 
     block_size: Annotated[int, power_of_two(1, 1 << 15)] = 1024
     num_warps: Annotated[int, power_of_two(1, 32)] = 4
@@ -52,10 +52,6 @@ class WeightedOnline(Kernel):
             constants = {"BLOCK": self.block_size, "WIDTH": WIDTH}
             launch(_weighted, (x.shape[0],), given, constants, num_warps=self.num_warps)
         return y
-
-    @override
-    def on_chip_elements(self) -> sympy.Expr:
-        return sympy.Integer((1 + WIDTH) * self.block_size)
 
 
 @jit

@@ -8,10 +8,11 @@ both ends, one per lane.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import ceil, log2
-from typing import Annotated, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import torch
 from typing_extensions import override
@@ -26,9 +27,9 @@ from ..device import (
 )
 from ..kernel import Kernel, Shape, power_of_two
 from ..language import MOST_PROGRAMS, gl
-from ..launch import load_hint, store_hint
-from ..softmax.tiles import vector
+from ..launch import launch, load_hint, store_hint
 from ..vectors import LONGEST
+from ..vectors import reading as reading
 from .ptx import LANES, SLOT
 
 MOST_WARPS = 16  # of a program
@@ -75,10 +76,8 @@ class OnCluster(Kernel):
         return cut((shape[0], shape[1]), dtype.itemsize, width, device, *asked)
 
     @override
-    def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
-        """See `Kernel`; also devices without clusters, and rows that do not fit on chip."""
-        if (reason := super().unsupported(shape, dtype, device)) is not None:
-            return reason
+    def limits(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
+        """See `Kernel`: devices without clusters, and rows that do not fit on chip."""
         most = largest_cluster(device)
         if gl is None or most == 0:
             return "needs thread-block clusters: a CUDA device of sm_90 or newer, and Gluon"
@@ -137,6 +136,12 @@ class Cut:
         even, hints = x.shape[1] == self.chunks * self.chunk, (load_hint(x), store_hint(x))
         return How(self.chunks, self.shared, width, even, ends, self.packed, *hints)
 
+    def launch(self, function: Any, rows: int, arguments: Sequence[Any], how: NamedTuple) -> None:
+        """Launches a kernel of a cluster for each row, whose last parameter is HOW."""
+        launch(
+            function, (rows,), arguments, {"HOW": how}, num_warps=self.warps, num_ctas=self.programs
+        )
+
     def resident(self, width: int, device: Device) -> int:
         """Programs that the device holds at once, limited by registers and shared memory."""
         held = (self.chunks - self.shared) * width
@@ -149,31 +154,6 @@ class Cut:
         """Shared memory per program: the chunks that wait there and the cluster's slots."""
         slots = SLOT * (self.programs * self.warps + 1)
         return self.shared * self.warps * LANES * LONGEST + slots
-
-
-def reading(
-    x: torch.Tensor, written: torch.Tensor | None = None, contiguous: bool = False
-) -> tuple[int, bool]:
-    """Elements of a vector by which the middle of each row is read and ``written``.
-
-    Args:
-        x: Shape (M, N), M and N at least 1.
-        written: A matrix of the same shape and dtype, or None.
-        contiguous: Whether a contiguous matrix will be written, which is not there yet.
-
-    Returns:
-        The elements, and whether rows are unaligned with such vectors.
-    """
-    matrices = (x,) if written is None else (x, written)
-    longest, (rows, cols) = LONGEST // x.element_size(), x.shape
-    whole = min(map(vector, matrices))
-    steps = [m.stride(0) - x.stride(0) for m in matrices]
-    steps += [cols - x.stride(0)] if contiguous else []
-    alike = rows == 1 or all(step % longest == 0 for step in steps)
-    begins = all(m.stride(1) == 1 and m.data_ptr() % LONGEST == 0 for m in matrices)
-    if cols >= 2 * longest and alike and begins:
-        return longest, whole < longest
-    return whole, False
 
 
 @lru_cache(maxsize=4096)

@@ -12,7 +12,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-import sympy
 import torch
 from typing_extensions import override
 
@@ -20,7 +19,7 @@ from ..kernel import Kernel, power_of_two
 from ..language import LARGEST_BLOCK, constant, jit, tl
 from ..launch import launch
 from ..softmax.tiles import empty_result
-from ..traffic import M, Traffic
+from ..traffic import BLOCK_SIZE, M, Traffic
 from .operation import COLS, EXPONENTIALS, STRETCH
 
 AT_ONCE = constant(16)  # steps of the loop's body
@@ -40,6 +39,7 @@ class Exponentials(Kernel):
     operation = EXPONENTIALS
     backend = "triton"
     moves = Traffic(reads=M * COLS, writes=M * COLS)
+    on_chip = BLOCK_SIZE
 
     block_size: Annotated[int, power_of_two(1, LARGEST_BLOCK)] = 512
     num_warps: Annotated[int, power_of_two(1, 32)] = 4
@@ -52,10 +52,6 @@ class Exponentials(Kernel):
             given = (x.contiguous(), y, x.numel())
             launch(_exponentials, (tiles,), given, constants, num_warps=self.num_warps)
         return y
-
-    @override
-    def on_chip_elements(self) -> sympy.Expr:
-        return sympy.Integer(self.block_size)
 
 
 @jit

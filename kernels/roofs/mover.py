@@ -52,14 +52,15 @@ class Mover(Kernel):
     keep_output: bool | None = False
 
     @override
-    def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
-        reason = super().unsupported(shape, dtype, device)
-        if reason is not None:
-            return reason
+    def limits(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
         programs = shape[0] * -(-shape[1] // self._block(dtype))  # as for rows that are strided
         if programs > MOST_PROGRAMS:
             return f"starts a program a tile, and a launch takes {MOST_PROGRAMS}, not {programs}"
         return None
+
+    @override
+    def __call__(self, *matrices: torch.Tensor) -> torch.Tensor:
+        return self.move(*matrices)
 
     def move(self, *matrices: torch.Tensor, out: torch.Tensor | None = None) -> torch.Tensor:
         """The one matrix, or the sum of several of a shape, in new memory or in ``out``."""
@@ -90,7 +91,7 @@ class Mover(Kernel):
 
     @override
     def on_chip_elements(self) -> sympy.Expr:
-        return sympy.Integer(self.block_size or self._block(torch.float32))
+        return sympy.Integer(self._block(torch.float32) * len(self.operation.inputs))
 
     def _block(self, dtype: torch.dtype) -> int:
         return self.block_size or 32 * self.num_warps * THREAD_BYTES // dtype.itemsize
@@ -102,10 +103,6 @@ class CopyTriton(Mover):
 
     operation = COPY
     moves = Traffic(reads=M * N, writes=M * N)
-
-    @override
-    def __call__(self, x: torch.Tensor) -> torch.Tensor:
-        return self.move(x)
 
 
 @dataclass(frozen=True)
@@ -123,8 +120,8 @@ class CopyInPlace(Mover):
     moves = Traffic(reads=M * N, writes=M * N)
 
     @override
-    def __call__(self, x: torch.Tensor) -> torch.Tensor:
-        return self.move(x, out=x)
+    def __call__(self, *matrices: torch.Tensor) -> torch.Tensor:
+        return self.move(*matrices, out=matrices[0])
 
 
 @dataclass(frozen=True)
@@ -133,14 +130,6 @@ class AddTriton(Mover):
 
     operation = ADD
     moves = Traffic(reads=2 * M * N, writes=M * N)
-
-    @override
-    def __call__(self, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-        return self.move(a, b)
-
-    @override
-    def on_chip_elements(self) -> sympy.Expr:
-        return 2 * super().on_chip_elements()
 
 
 @dataclass(frozen=True)
@@ -155,18 +144,14 @@ class AttentionIo(Mover):
     num_warps: Annotated[int, power_of_two(1, 32)] = 4
 
     @override
-    def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
+    def limits(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
         """See `Kernel`; also rows that are no whole number of heads."""
-        return super().unsupported(shape, dtype, device) or no_heads(shape)
+        return super().limits(shape, dtype, device) or no_heads(shape)
 
     @override
-    def __call__(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
-        heads = (x.reshape(-1, x.shape[-1]) for x in (q, k, v))
-        return self.move(*heads).view(q.shape)
-
-    @override
-    def on_chip_elements(self) -> sympy.Expr:
-        return 3 * super().on_chip_elements()
+    def __call__(self, *matrices: torch.Tensor) -> torch.Tensor:
+        heads = (x.reshape(-1, x.shape[-1]) for x in matrices)
+        return self.move(*heads).view(matrices[0].shape)
 
 
 @jit

@@ -1,7 +1,7 @@
-"""The operations of the roofs: a copy, sums, a matrix product, exponentials.
+"""The operations of the roofs: a copy, sums, reading, a matrix product, exponentials.
 
-Copy and sums move what other operations move, and do nothing else. Matrix product and exponentials
-take as much arithmetic as attention at the same point, and move next to nothing.
+Copy, sums and reading move what other operations move, and do next to nothing else. Matrix product
+and exponentials take as much arithmetic as attention at the same point, and move next to nothing.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from ..traffic import M, N
 
 TILE = 128
 EDGE = TILE * sympy.ceiling(sympy.sqrt(2 * TILE * M) / TILE)  # E² is at least 2·128·M
+READ_AS_ONE = 4096  # elements of a row that become one
 STRETCH = 256  # exponentials of an element
 COLS = sympy.ceiling(N / sympy.Integer(STRETCH))
 # Σ exp(−j/256)/256 for j of 0 … 255, a geometric series
@@ -51,6 +52,23 @@ class Add(Operation):
     def reference(self, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         """The sum in float64."""
         return a.double() + b.double()
+
+
+class Read(Operation):
+    """y[i, j] = max of x[i, 4096·j … 4096·(j + 1) − 1], shorter at the end of a row."""
+
+    name = "read"
+    outputs = (Array("y", (M, sympy.ceiling(N / sympy.Integer(READ_AS_ONE)))),)
+    exact = True
+    roof = "read"
+
+    @override
+    def reference(self, x: torch.Tensor) -> torch.Tensor:
+        whole = x.shape[1] // READ_AS_ONE * READ_AS_ONE
+        rest = x[:, whole:].amax(-1, keepdim=True) if whole < x.shape[1] else x[:, whole:]
+        return torch.cat(
+            [x[:, :whole].unflatten(-1, (-1, READ_AS_ONE)).amax(-1), rest], -1
+        ).double()
 
 
 class AttentionIo(OfHeads):
@@ -123,5 +141,5 @@ class Exponentials(Operation):
         return (rows, cols * STRETCH), inputs[0].dtype
 
 
-COPY, ADD, ATTENTION_IO = Copy(), Add(), AttentionIo()
+COPY, ADD, READ, ATTENTION_IO = Copy(), Add(), Read(), AttentionIo()
 MATMUL, EXPONENTIALS = Matmul(), Exponentials()

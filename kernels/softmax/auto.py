@@ -27,18 +27,16 @@ import sympy
 import torch
 from typing_extensions import override
 
-from ..cluster.cut import reading
 from ..device import Device, device_of
 from ..kernel import Kernel, Shape
 from ..traffic import M, N, Traffic
-from ..vectors import LONGEST
+from ..vectors import LONGEST, reading
 from .cluster import Cluster
 from .cooperative import Cooperative
 from .fused_multirow import FusedMultirow
 from .hybrid import FusedRow
 from .online import Online
-from .operation import SOFTMAX
-from .tiles import empty_result
+from .tiles import TritonSoftmax
 
 # The limits of the rule, each with the entry of docs/lab_book.md that has its measurement
 NARROW = 4 << 10  # bytes of a row that a warp takes whole: "1024 elements per program for …"
@@ -52,32 +50,30 @@ LAST_RESORT = Online(16384, 32, reverse=True, evict="last_first")  # "L2 serves 
 
 
 @dataclass(frozen=True)
-class Auto(Kernel):
+class Auto(TritonSoftmax):
     """The variant that suits the shape, dtype and device.
 
     Attributes:
         batch_invariant: Whether the bits of a row must not depend on the number of rows.
     """
 
-    operation = SOFTMAX
-    backend = "triton"
-    dtypes = (*Kernel.dtypes, torch.float64)
+    # the widest row on chip is an H200's
+    moves = Traffic(
+        reads=sympy.Piecewise((M * N, N <= WIDEST_ROW), (2 * M * N, True)), writes=M * N
+    )
     on_chip = sympy.Piecewise((N, N <= WIDEST_ROW), (LAST_RESORT.on_chip_elements(), True))
 
     batch_invariant: bool = False
 
     @override
-    def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
-        reason = super().unsupported(shape, dtype, device)
-        if reason is not None:
-            return reason
+    def limits(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
         place, width = (shape[0], shape[1]), LONGEST // dtype.itemsize
         chosen = choice(place, dtype, device, width, self.batch_invariant)
         return chosen.unsupported(shape, dtype, device)
 
     @override
-    def __call__(self, x: torch.Tensor) -> torch.Tensor:
-        return self._chosen(x)(x) if x.numel() > 0 else empty_result(x)
+    def into(self, x: torch.Tensor, y: torch.Tensor) -> None:
+        self._chosen(x)(x, y)
 
     @override
     def prepare(self, x: torch.Tensor) -> Callable[..., torch.Tensor]:
@@ -88,12 +84,6 @@ class Auto(Kernel):
         width, _ = reading(x, contiguous=True)
         place = x.shape[0], x.shape[1]
         return choice(place, x.dtype, device_of(x), width, self.batch_invariant)
-
-    @override
-    def traffic(self) -> Traffic:
-        """See `Kernel`; the widest row on chip is an H200's."""
-        fits = N <= WIDEST_ROW
-        return Traffic(reads=sympy.Piecewise((M * N, fits), (2 * M * N, True)), writes=M * N)
 
 
 @lru_cache(maxsize=4096)

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import torch
 from typing_extensions import override
 
-from ..cluster.cut import OnCluster, reading
+from ..cluster.cut import OnCluster
 from ..cluster.row import (
     distinct,
     ends_of,
@@ -36,48 +36,36 @@ from ..cluster.row import (
     whole_row,
 )
 from ..device import device_of
+from ..kernel import Kernel
 from ..language import async_copy, barrier, constant, gl, gluon_jit
-from ..launch import launch
-from ..traffic import M, N, Traffic
-from .operation import SOFTMAX
-from .tiles import empty_result
+from ..vectors import reading
+from .tiles import TritonSoftmax
 
 LOG2E = constant(1.4426950408889634)
 
 
 @dataclass(frozen=True)
-class Cluster(OnCluster):
+class Cluster(OnCluster, TritonSoftmax):
     """One cluster per row; see `OnCluster`."""
 
-    operation = SOFTMAX
-    moves = Traffic(reads=M * N, writes=M * N)
-    on_chip = N
+    dtypes = Kernel.dtypes
     place = "registers and shared memory"
 
     @override
-    def __call__(self, x: torch.Tensor, y: torch.Tensor | None = None) -> torch.Tensor:
-        """See `Kernel`; ``y``, for the answer, is contiguous.
+    def into(self, x: torch.Tensor, y: torch.Tensor) -> None:
+        """See `TritonSoftmax`.
 
         Raises:
             ValueError: the row does not fit on chip; strided columns fit less.
         """
-        y = empty_result(x) if y is None else y
-        if x.numel() > 0:
-            rows, cols = x.shape
-            width, ends = reading(x, y)
-            unit = 1 if ends else width  # of the lengths that the kernel is given
-            plan = self.plan((rows, cols), x.dtype, width, device_of(x))
-            if plan is None:
-                raise ValueError(f"cluster: {cols} elements read by {width} do not fit on chip")
-            launch(
-                _cluster,
-                (rows,),
-                (x, y, cols // unit, x.stride(0) // unit, x.stride(1)),
-                {"HOW": plan.how(x, width, ends)},
-                num_warps=plan.warps,
-                num_ctas=plan.programs,
-            )
-        return y
+        rows, cols = x.shape
+        width, ends = reading(x, y)
+        unit = 1 if ends else width  # of the lengths that the kernel is given
+        plan = self.plan((rows, cols), x.dtype, width, device_of(x))
+        if plan is None:
+            raise ValueError(f"cluster: {cols} elements read by {width} do not fit on chip")
+        sizes, how = (cols // unit, x.stride(0) // unit, x.stride(1)), plan.how(x, width, ends)
+        plan.launch(_cluster, rows, (x, y, *sizes), how)
 
 
 @gluon_jit

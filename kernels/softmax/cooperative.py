@@ -35,9 +35,7 @@ from ..device import Device, device_of, known, resident_programs
 from ..kernel import Kernel, Shape, power_of_two
 from ..language import constant, jit, next_power_of_two, tl
 from ..launch import load_hint, store_hint
-from ..traffic import M, N, Traffic
-from .operation import SOFTMAX
-from .tiles import empty_result
+from .tiles import Rows, TritonSoftmax, empty_result, rows_of
 
 WHOLE = 16  # elements: what Triton asks of sizes and strides to load vectors
 NOT_HERE = (
@@ -58,7 +56,7 @@ RAGGED_WAYS, RAGGED_AN_SM = ((8192, 8, False, 1), (16384, 8, False, 1)), 2
 
 
 @dataclass(frozen=True)
-class Cooperative(Kernel):
+class Cooperative(TritonSoftmax):
     """A group of persistent programs per row, one slice per program.
 
     Attributes:
@@ -67,22 +65,18 @@ class Cooperative(Kernel):
         num_warps: Warps per program, at least 4; None takes 4 or 8 by the slices.
     """
 
-    operation = SOFTMAX
-    backend = "triton"
-    moves = Traffic(reads=M * N, writes=M * N)
-    on_chip = N
+    dtypes = Kernel.dtypes
 
     block_size: Annotated[int | None, power_of_two(1, LARGEST_SLICE)] = None
     num_warps: Annotated[int | None, power_of_two(LEAST_WARPS, 32)] = None
 
     @override
-    def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
-        """See `Kernel`; also a row that the registers of the whole device do not hold."""
-        if tl is not None and device.kind != "cuda":
+    def limits(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
+        """See `Kernel`: a row that the registers of the whole device do not hold."""
+        if device.kind != "cuda":
             return NOT_HERE
-        reason = super().unsupported(shape, dtype, device)
-        if reason is not None or 0 in shape or device.sms is None:
-            return reason
+        if 0 in shape or device.sms is None:
+            return None
         slices = slices_of(shape[1], device, True, self.block_size, self.num_warps)
         if slices.number > slices.held:
             return (
@@ -92,10 +86,11 @@ class Cooperative(Kernel):
         return None
 
     @override
-    def __call__(self, x: torch.Tensor, y: torch.Tensor | None = None) -> torch.Tensor:
-        """See `Kernel`. Each call derives the launch and zeroes words; `prepare` does so once."""
-        return self.prepare(x)(x, y) if x.numel() > 0 else empty_result(x)
+    def into(self, x: torch.Tensor, y: torch.Tensor) -> None:
+        """See `TritonSoftmax`. Each call zeroes words; `prepare` does so once."""
+        self.prepare(x)(x, y)
 
+    @override
     def prepare(self, x: torch.Tensor) -> Callable[..., torch.Tensor]:
         """A launch for inputs like ``x``, with separate words for each stream.
 
@@ -104,10 +99,9 @@ class Cooperative(Kernel):
         """
         if x.numel() == 0:
             return empty_result
-        rows, cols = x.shape
-        device = device_of(x)
-        whole = cols % WHOLE == 0 and x.stride(0) % WHOLE == 0 and x.stride(1) == 1
-        slices = slices_of(cols, device, whole, self.block_size, self.num_warps)
+        rows, at, device = len(x), rows_of(x), device_of(x)
+        whole = at.cols % WHOLE == 0 and at.row_stride % WHOLE == 0 and at.col_stride == 1
+        slices = slices_of(at.cols, device, whole, self.block_size, self.num_warps)
         groups = slices.groups(rows)
         options = {
             "SLOTS": next_power_of_two(slices.number),
@@ -120,13 +114,12 @@ class Cooperative(Kernel):
             "enable_fp_fusion": False,  # all threads of all programs are to sum alike
             "launch_cooperative_grid": True,  # refused by the driver if programs do not all fit
         }
-        sizes = rows, cols, x.stride(0), x.stride(1), slices.number, slices.width
-        programs = slices.number * groups
-        words = Workspaces(WORDS * programs, x.device)
+        programs, sizes = slices.number * groups, (rows, at, slices.number, slices.width)
+        words_of_stream = workspaces(WORDS * programs, x.device)
 
         def launch(x: torch.Tensor, y: torch.Tensor | None = None) -> torch.Tensor:
             y = empty_result(x) if y is None else y
-            _cooperative[(programs,)](x, y, words.current(), *sizes, **options)
+            _cooperative[(programs,)](x, y, words_of_stream(), *sizes, **options)
             return y
 
         return launch
@@ -203,8 +196,8 @@ def slices_of(
     return Slices(-(-cols // width), width, many, late, held)
 
 
-class Workspaces:
-    """Device memory through which the programs of one launch exchange words.
+def workspaces(words: int, device: torch.device) -> Callable[[], torch.Tensor]:
+    """A function that returns the memory through which the programs of a launch exchange words.
 
     There is one buffer per stream, all zeros at first: launches on one stream run one after another
     and may share it. A captured launch runs at each replay, on any stream, beside other launches.
@@ -216,29 +209,24 @@ class Workspaces:
         words: 64-bit words per buffer.
         device: The device of the buffers.
     """
+    streams: dict[int, torch.Tensor] = {}
 
-    def __init__(self, words: int, device: torch.device) -> None:
-        self._words, self._device = words, device
-        self._streams: dict[int, torch.Tensor] = {}
+    def zeros(stream: torch.cuda.Stream | None) -> torch.Tensor:
+        with torch.cuda.stream(stream):
+            return torch.zeros(words, dtype=torch.int64, device=device)
 
-    def current(self) -> torch.Tensor:
-        """The buffer for the next launch on the device's current stream, int64.
-
-        Outside of a capture it holds the words of the stream's previous launch.
-        """
+    def current() -> torch.Tensor:
         if torch.cuda.is_current_stream_capturing():
-            return self._zeros(None)
-        stream = torch.cuda.current_stream(self._device)
-        if stream.cuda_stream not in self._streams:
+            return zeros(None)
+        stream = torch.cuda.current_stream(device)
+        if stream.cuda_stream not in streams:
             # What this thread allocates may go to the pool of a graph that is being warmed up
             with ThreadPoolExecutor(1) as elsewhere:
-                zeros = elsewhere.submit(self._zeros, stream).result()
-            self._streams.setdefault(stream.cuda_stream, zeros)
-        return self._streams[stream.cuda_stream]
+                made = elsewhere.submit(zeros, stream).result()
+            streams.setdefault(stream.cuda_stream, made)
+        return streams[stream.cuda_stream]
 
-    def _zeros(self, stream: torch.cuda.Stream | None) -> torch.Tensor:
-        with torch.cuda.stream(stream):
-            return torch.zeros(self._words, dtype=torch.int64, device=self._device)
+    return current
 
 
 # How programs that share a row exchange its statistics: one 64-bit word each, through L2.
@@ -285,14 +273,6 @@ THERE:
 
 
 @jit
-def pack(maximum: tl.tensor, total: tl.tensor, tag: tl.tensor) -> tl.tensor:
-    """A word that holds m, d and a tag of 0 or 1."""
-    low = maximum.to(tl.uint32, bitcast=True).to(tl.uint64)
-    high = total.to(tl.uint32, bitcast=True).to(tl.uint64) & 0x7FFFFFFF  # NaN too may have a sign
-    return ((tag.to(tl.uint64) << 63) | (high << 32) | low).to(tl.int64, bitcast=True)
-
-
-@jit
 def tag_of(word: tl.tensor) -> tl.tensor:
     """The tag of a word."""
     return (word.to(tl.uint64, bitcast=True) >> 63).to(tl.int32)
@@ -305,8 +285,11 @@ def publish(word: tl.tensor, maximum: tl.tensor, total: tl.tensor, tag: tl.tenso
     The barrier is for the program's own warps: one may still be reading words that another program
     overwrites once it sees this word.
     """
+    low = maximum.to(tl.uint32, bitcast=True).to(tl.uint64)
+    high = total.to(tl.uint32, bitcast=True).to(tl.uint64) & 0x7FFFFFFF  # NaN too may have a sign
+    packed = ((tag.to(tl.uint64) << 63) | (high << 32) | low).to(tl.int64, bitcast=True)
     tl.debug_barrier()
-    tl.atomic_xchg(word, pack(maximum, total, tag), sem="relaxed", scope="gpu")
+    tl.atomic_xchg(word, packed, sem="relaxed", scope="gpu")
 
 
 @jit
@@ -324,9 +307,7 @@ def _cooperative(
     y: tl.tensor,
     words: tl.tensor,
     rows: tl.tensor,
-    cols: tl.tensor,
-    row_stride: tl.tensor,
-    col_stride: tl.tensor,
+    at: Rows,
     slices: tl.tensor,
     slice_width: tl.tensor,
     SLOTS: tl.constexpr,
@@ -339,11 +320,11 @@ def _cooperative(
     group = (tl.program_id(0) // slices).to(tl.int64)
     groups = tl.num_programs(0) // slices  # no more than rows
     begin = member.to(tl.int64) * slice_width
-    width = tl.minimum(slice_width, cols - member * slice_width)
-    x += begin * col_stride
+    width = tl.minimum(slice_width, at.cols - member * slice_width)
+    x += begin * at.col_stride
     y += begin
     # under way before the words are asked for
-    values = _load(x + group * row_stride, width, col_stride, BLOCK, LOADS)
+    values = _load(x + group * at.row_stride, width, at.col_stride, BLOCK, LOADS)
 
     words += group * WORDS_OF_EACH * slices
     tags = 0  # a bit for each word
@@ -363,23 +344,23 @@ def _cooperative(
         following = row + groups
         left = tl.where(following < rows, width, 0)
         if DEFERRED:
-            values = _load(x + following * row_stride, left, col_stride, BLOCK, LOADS)
+            values = _load(x + following * at.row_stride, left, at.col_stride, BLOCK, LOADS)
             if row > group:
                 before = (turn + WORDS_OF_EACH - 1) % WORDS_OF_EACH
                 factor = _factor(words, slices, before, tags, highest, SLOTS)
-                _store(y + (row - groups) * cols, waiting * factor, width, BLOCK, STORES)
+                _store(y + (row - groups) * at.cols, waiting * factor, width, BLOCK, STORES)
             waiting = exponentials
             highest = maximum
         else:
             factor = _factor(words, slices, turn, tags, maximum, SLOTS)
-            _store(y + row * cols, exponentials * factor, width, BLOCK, STORES)
-            values = _load(x + following * row_stride, left, col_stride, BLOCK, LOADS)
+            _store(y + row * at.cols, exponentials * factor, width, BLOCK, STORES)
+            values = _load(x + following * at.row_stride, left, at.col_stride, BLOCK, LOADS)
         turn = (turn + 1) % WORDS_OF_EACH
     if DEFERRED:
         before = (turn + WORDS_OF_EACH - 1) % WORDS_OF_EACH
         factor = _factor(words, slices, before, tags, highest, SLOTS)
         last = group + (rows - 1 - group) // groups * groups
-        _store(y + last * cols, waiting * factor, width, BLOCK, STORES)
+        _store(y + last * at.cols, waiting * factor, width, BLOCK, STORES)
 
 
 @jit

@@ -25,9 +25,8 @@ from ..device import Device
 from ..kernel import Kernel, Shape, power_of_two
 from ..language import MOST_PROGRAMS, jit, next_power_of_two, tl
 from ..launch import launch, load_hint, store_hint
-from ..traffic import M, N, Traffic
-from .operation import SOFTMAX
-from .tiles import empty_result, vector
+from ..vectors import vector
+from .tiles import Rows, TritonSoftmax
 
 MOST_ROWS = 1024  # a program
 WARP = 32  # lanes
@@ -40,7 +39,7 @@ MOST_ALIKE = 16  # rows that have a warp each
 class How(NamedTuple):
     """The constants of a launch: tiles of ``rows`` × ``width``, ``pieces`` of them for whole rows.
 
-    ``vector`` is the number of elements by which rows can be read, see `tiles.vector`; ``loads``
+    ``vector`` is the number of elements by which rows can be read, see `vectors.vector`; ``loads``
     and ``stores`` are eviction hints.
     """
 
@@ -74,11 +73,8 @@ class Multirow(Kernel):
     num_warps: Annotated[int | None, power_of_two(1, 32)] = None
 
     @override
-    def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
-        """See `Kernel`; also rows too wide to share a program, and more of them than it holds."""
-        reason = super().unsupported(shape, dtype, device)
-        if reason is not None:
-            return reason
+    def limits(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
+        """See `Kernel`: rows too wide to share a program, and more of them than it holds."""
         if shape[1] > self.widest:
             return f"takes rows of at most {self.widest} elements, not {shape[1]}"
         rows, warps = self.tile(shape, dtype)
@@ -130,12 +126,9 @@ class Multirow(Kernel):
 
 
 @dataclass(frozen=True)
-class FusedMultirow(Multirow):
+class FusedMultirow(Multirow, TritonSoftmax):
     """See `Multirow`."""
 
-    operation = SOFTMAX
-    moves = Traffic(reads=M * N, writes=M * N)
-    on_chip = N
     widest, most_a_lane = 4096, 128
     apart = True
 
@@ -144,14 +137,11 @@ class FusedMultirow(Multirow):
         return FusedMultirow(*self.tile((FEW_ROWS + 1, cols), dtype))
 
     @override
-    def __call__(self, x: torch.Tensor, y: torch.Tensor | None = None) -> torch.Tensor:
-        y = empty_result(x) if y is None else y
-        if x.numel() > 0:
-            (rows, cols), elements = x.shape, vector(x)
-            programs, how, warps = self.cut(x, elements)
-            sizes = rows, cols // elements, x.stride(0) // elements, x.stride(1)
-            launch(_fused_multirow, (programs,), (x, y, *sizes), {"HOW": how}, num_warps=warps)
-        return y
+    def into(self, x: torch.Tensor, y: torch.Tensor) -> None:
+        elements = vector(x)
+        programs, how, warps = self.cut(x, elements)
+        at = Rows(x.shape[1] // elements, x.stride(0) // elements, x.stride(1))
+        launch(_fused_multirow, (programs,), (x, y, len(x), at), {"HOW": how}, num_warps=warps)
 
 
 @jit
@@ -167,9 +157,7 @@ def _fused_multirow(
     x: tl.tensor,
     y: tl.tensor,
     rows: tl.tensor,
-    vectors: tl.tensor,
-    row_stride: tl.tensor,
-    col_stride: tl.tensor,
+    at: Rows,
     HOW: tl.constexpr,
 ) -> None:
     STATISTICS: tl.constexpr = tl.float64 if x.dtype.element_ty == tl.float64 else tl.float32
@@ -181,17 +169,17 @@ def _fused_multirow(
     VECTOR: tl.constexpr = HOW.vector
     # Of an argument Triton knows no more than whether 16 divides it. Lengths in vectors, times
     # the constant VECTOR, show it that neither a mask nor the end of a row cuts a vector.
-    cols = vectors * VECTOR
+    cols = at.cols * VECTOR
     row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)[:, None]
     lane = tl.arange(0, WIDTH)[None, :].to(tl.int64)
-    x += row * row_stride * VECTOR
+    x += row * at.row_stride * VECTOR
     y += row * cols
 
     pieces: tl.tuple = ()
     for piece in tl.static_range(PIECES):
         columns = piece * WIDTH + lane
         inside = (row < rows) & (columns < cols)
-        places = x + columns * col_stride
+        places = x + columns * at.col_stride
         values = tl.load(places, mask=inside, other=float("-inf"), eviction_policy=LOADS)
         pieces = pieces + (values.to(STATISTICS),)  # noqa: RUF005, Triton unpacks no tuple
 

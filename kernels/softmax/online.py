@@ -18,14 +18,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-import sympy
 import torch
 from typing_extensions import override
 
 from ..kernel import one_of, power_of_two
 from ..language import LARGEST_BLOCK, jit, tl
-from ..traffic import M, N, Traffic
-from .tiles import Accumulate, RowAProgram, load_tile, store_tile, triton_statistics
+from ..traffic import BLOCK_SIZE, M, N, Traffic
+from .tiles import Accumulate, RowAProgram, Rows, load_tile, store_tile, triton_statistics
 
 # Hints for the loads of the first pass, the loads of the second, and its stores
 EVICT = {
@@ -49,6 +48,7 @@ class Online(RowAProgram):
     """
 
     moves = Traffic(reads=2 * M * N, writes=M * N)
+    on_chip = BLOCK_SIZE
 
     block_size: Annotated[int, power_of_two(1, LARGEST_BLOCK)] = 1024
     num_warps: Annotated[int, power_of_two(1, 32)] = 4
@@ -57,46 +57,41 @@ class Online(RowAProgram):
     accumulate: Accumulate = "float32"
 
     @override
-    def __call__(self, x: torch.Tensor, y: torch.Tensor | None = None) -> torch.Tensor:
-        first_load, second_load, store = EVICT[self.evict]
-        constants = {
-            "BLOCK": self.block_size,
-            "REVERSE": self.reverse,
-            "FIRST_LOAD": first_load,
-            "SECOND_LOAD": second_load,
-            "STORE": store,
-            "STATISTICS": triton_statistics(x.dtype, self.accumulate),
-        }
-        return self.launch(_online, x, y, self.num_warps, constants)
-
-    @override
-    def on_chip_elements(self) -> sympy.Expr:
-        return sympy.Integer(self.block_size)
+    def into(self, x: torch.Tensor, y: torch.Tensor) -> None:
+        self.launch(
+            _online,
+            x,
+            y,
+            self.num_warps,
+            BLOCK=self.block_size,
+            REVERSE=self.reverse,
+            HINTS=EVICT[self.evict],
+            STATISTICS=triton_statistics(x.dtype, self.accumulate),
+        )
 
 
 @jit
 def _online(
     x: tl.tensor,
     y: tl.tensor,
-    cols: tl.tensor,
-    row_stride: tl.tensor,
-    col_stride: tl.tensor,
+    at: Rows,
     BLOCK: tl.constexpr,
     REVERSE: tl.constexpr,
-    FIRST_LOAD: tl.constexpr,
-    SECOND_LOAD: tl.constexpr,
-    STORE: tl.constexpr,
+    HINTS: tl.constexpr,
     STATISTICS: tl.constexpr,
 ) -> None:
-    tiles = tl.cdiv(cols, BLOCK)
+    FIRST_LOAD: tl.constexpr = HINTS[0]
+    SECOND_LOAD: tl.constexpr = HINTS[1]
+    STORE: tl.constexpr = HINTS[2]
+    tiles = tl.cdiv(at.cols, BLOCK)
     row = tl.program_id(0).to(tl.int64)
-    x += row * row_stride
-    y += row * cols
+    x += row * at.row_stride
+    y += row * at.cols
 
     maximum = tl.full((), float("-inf"), STATISTICS)
     total = tl.full((), 0.0, STATISTICS)
     for tile in tl.range(tiles, num_stages=1):
-        values = load_tile(x, tile, cols, col_stride, BLOCK, STATISTICS, FIRST_LOAD)
+        values = load_tile(x, tile, at, BLOCK, STATISTICS, FIRST_LOAD)
         raised = tl.maximum(maximum, tl.max(values))
         # As long as all is -inf, -inf - -inf would be NaN: any finite shift gives the sum 0
         shift = tl.where(raised == float("-inf"), 0.0, raised)
@@ -107,5 +102,5 @@ def _online(
         tile = step
         if REVERSE:
             tile = tiles - 1 - step
-        values = load_tile(x, tile, cols, col_stride, BLOCK, STATISTICS, SECOND_LOAD)
-        store_tile(y, tile, tl.exp(values - maximum) / total, cols, BLOCK, STORE)
+        values = load_tile(x, tile, at, BLOCK, STATISTICS, SECOND_LOAD)
+        store_tile(y, tile, tl.exp(values - maximum) / total, at.cols, BLOCK, STORE)

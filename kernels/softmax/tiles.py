@@ -1,4 +1,4 @@
-"""Shared by the variants: the dtype of statistics, and reading and writing rows in tiles.
+"""Shared by the variants: their base, the dtype of statistics, and rows in tiles.
 
 Offsets are 64-bit throughout: a matrix of more than 2³¹ elements overflows 32-bit ones. A HINT is
 Triton's eviction policy: ``"evict_first"``, ``"evict_last"``, or empty for none.
@@ -6,16 +6,17 @@ Triton's eviction policy: ``"evict_first"``, ``"evict_last"``, or empty for none
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from abc import abstractmethod
+from collections import namedtuple
 from typing import Annotated, Any
 
 import torch
+from typing_extensions import override
 
 from ..kernel import Kernel, Shape, one_of
 from ..language import LARGEST_BLOCK, jit, next_power_of_two, tl
 from ..launch import launch
-from ..vectors import LONGEST
+from ..traffic import M, N, Traffic
 from .operation import SOFTMAX
 
 Accumulate = Annotated[str, one_of("float32", "float64")]  # the dtype of a row's statistics
@@ -43,62 +44,62 @@ def too_wide(shape: Shape) -> str | None:
     return None
 
 
-def vector(x: torch.Tensor) -> int:
-    """Elements of the longest vector, up to 16 bytes, that divides every row of ``x``.
-
-    Args:
-        x: Shape ``(M, N)``, M and N at least 1. Rows are whole numbers of such vectors and begin
-            at a multiple of one; where columns are strided it is 1.
-    """
-    rows, cols = x.shape
-    row_stride, col_stride = x.stride()
-    if col_stride != 1 and cols > 1:
-        return 1
-    size = x.element_size()
-    # the lowest bit set in any of them is the longest power of two that divides all
-    lengths = (cols * size) | (row_stride * size if rows > 1 else 0) | x.data_ptr() | LONGEST
-    return (lengths & -lengths) // size
-
-
-@dataclass(frozen=True)
-class RowAProgram(Kernel):
-    """A softmax that launches one program per row."""
+class TritonSoftmax(Kernel):
+    """A softmax in Triton that also takes memory for its answer; here in one pass."""
 
     operation = SOFTMAX
     backend = "triton"
     dtypes = (*Kernel.dtypes, torch.float64)
+    moves = Traffic(reads=M * N, writes=M * N)
+    on_chip = N
+
+    @override
+    def __call__(self, x: torch.Tensor, y: torch.Tensor | None = None) -> torch.Tensor:
+        """See `Kernel`; ``y``, for the answer, is contiguous."""
+        y = empty_result(x) if y is None else y
+        if x.numel() > 0:
+            self.into(x, y)
+        return y
+
+    @abstractmethod
+    def into(self, x: torch.Tensor, y: torch.Tensor) -> None:
+        """Writes the softmax of a matrix that is not empty into ``y``, which is contiguous."""
+
+
+class RowAProgram(TritonSoftmax):
+    """A softmax that launches one program per row."""
+
     row_a_program = True
 
     def launch(
-        self,
-        function: Any,
-        x: torch.Tensor,
-        y: torch.Tensor | None,
-        warps: int,
-        constants: Mapping[str, Any],
-    ) -> torch.Tensor:
-        """The answer of a kernel of x, y, the columns and the strides of x; in ``y`` or anew."""
-        y = empty_result(x) if y is None else y
-        if x.numel() > 0:
-            arguments = (x, y, x.shape[1], x.stride(0), x.stride(1))
-            launch(function, (x.shape[0],), arguments, constants, num_warps=warps)
-        return y
+        self, function: Any, x: torch.Tensor, y: torch.Tensor, warps: int, **constants: Any
+    ) -> None:
+        """Launches a kernel of x, y and where the rows of x are."""
+        launch(function, (len(x),), (x, y, rows_of(x)), constants, num_warps=warps)
+
+
+# Elements of a row, and the strides of rows and of columns in elements
+Rows = namedtuple("Rows", "cols row_stride col_stride")
+
+
+def rows_of(x: torch.Tensor) -> Rows:
+    """Where the rows of a matrix are."""
+    return Rows(x.shape[1], *x.stride())
 
 
 @jit
 def load_tile(
     row: tl.tensor,
     tile: tl.tensor,
-    cols: tl.tensor,
-    stride: tl.tensor,
+    at: Rows,
     BLOCK: tl.constexpr,
     STATISTICS: tl.constexpr,
     HINT: tl.constexpr,
 ) -> tl.tensor:
     """Columns ``tile·BLOCK …`` of the row at pointer ``row``, padded with −inf, as STATISTICS."""
     columns = tl.cast(tile, tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    places = row + columns * stride
-    values = tl.load(places, mask=columns < cols, other=float("-inf"), eviction_policy=HINT)
+    places = row + columns * at.col_stride
+    values = tl.load(places, mask=columns < at.cols, other=float("-inf"), eviction_policy=HINT)
     return values.to(STATISTICS)  # exp takes no 16-bit dtype, and its sum would overflow one
 
 

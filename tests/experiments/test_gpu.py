@@ -34,7 +34,7 @@ def measured(bench: Bench, target: str, rows: int, cols: int, **how: Any) -> dic
     ("target", "status"),
     [
         ("kernels.softmax.library.Compiled", "ok"),
-        ("kernels.softmax.fused.Fused", "ok"),
+        ("kernels.softmax.hybrid.Fused", "ok"),
         ("kernels.cross_entropy.online.CeOnline", "ok"),
         ("tests.doubles.operations.TwoOutputs", "ok"),
         ("tests.doubles.operations.GrowInPlace", "ok"),

@@ -42,7 +42,6 @@ class Tuned(Copy):
     power: Annotated[int, power_of_two(2, 64)] = 8
     perhaps: Annotated[int | None, power_of_two(2, 64)] = None
     count: Annotated[int, whole_number(1, 5)] = 1
-    cap: Annotated[int | str | None, whole_number(1, 5, "all")] = None
     word: Annotated[str, one_of("here", "there")] = "here"
     flag: bool = True
     hint: bool | None = None
@@ -55,7 +54,6 @@ class Tuned(Copy):
         ("power", "a power of two from 2 to 64", (0, -2, 1, 3, 128, "8", 8.0, True, None, [8])),
         ("perhaps", "a power of two from 2 to 64", (1, 128, "8")),
         ("count", "a whole number from 1 to 5", (0, 6, "1", 1.0, True, None)),
-        ("cap", "a whole number from 1 to 5", (0, 6, "ALL", "1")),
         ("word", "here or there", ("", "Here", None, 1, ["here"])),
         ("flag", "true or false", (None, 1, "yes")),
         ("hint", "true, false or null", (1, "yes")),
@@ -71,8 +69,8 @@ def test_what_a_tunable_may_not_be_is_refused_in_one_line(
 
 
 def test_what_a_tunable_may_be_is_taken() -> None:
-    Tuned(power=2, perhaps=None, count=5, cap=None, word="there", flag=False, hint=None, free="")
-    Tuned(power=64, perhaps=4, count=1, cap="all", hint=True)
+    Tuned(power=2, perhaps=None, count=5, word="there", flag=False, hint=None, free="")
+    Tuned(power=64, perhaps=4, count=1, hint=True)
 
 
 @pytest.mark.parametrize(

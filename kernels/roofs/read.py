@@ -25,7 +25,7 @@ from ..language import MOST_PROGRAMS, jit, next_power_of_two, tl
 from ..launch import load_hint
 from ..traffic import M, N, Traffic
 from ..vectors import LONGEST, At, layout
-from .operation import READ, STRETCH
+from .operation import READ, READ_AS_ONE
 
 WARP = 32  # lanes
 MOST_THREAD_BYTES = 512  # in flight: half of a thread's registers
@@ -45,32 +45,29 @@ class ReadTriton(Kernel):
     operation = READ
     backend = "triton"
     dtypes = (*Kernel.dtypes, torch.float64)
-    moves = Traffic(reads=M * N, writes=M * sympy.ceiling(N / sympy.Integer(STRETCH)))
+    moves = Traffic(reads=M * N, writes=M * sympy.ceiling(N / sympy.Integer(READ_AS_ONE)))
 
     thread_bytes: Annotated[int, power_of_two(LONGEST, MOST_THREAD_BYTES)] = 64
     num_warps: Annotated[int, power_of_two(1, 32)] = 4
     keep: bool | None = False
 
     @override
-    def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
-        reason = super().unsupported(shape, dtype, device)
-        if reason is not None:
-            return reason
-        stretches = shape[0] * -(-shape[1] // STRETCH)
+    def limits(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
+        stretches = shape[0] * -(-shape[1] // READ_AS_ONE)
         if stretches > MOST_PROGRAMS:
-            return f"counts stretches of {STRETCH} elements to {MOST_PROGRAMS}, not {stretches}"
+            return f"counts stretches of {READ_AS_ONE} elements to {MOST_PROGRAMS}, not {stretches}"
         return None
 
     @override
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
         rows, cols = x.shape
-        parts = -(-cols // STRETCH)
+        parts = -(-cols // READ_AS_ONE)
         y = x.new_empty((rows, parts))
         if y.numel() > 0:
             x = x if x.stride(1) == 1 or cols == 1 else x.contiguous()
             plan = layout(x)
             block, units, warps = self._tile(x.shape, x.element_size())
-            how = How(plan.vector, plan.ends, STRETCH, units, block, load_hint(x, self.keep))
+            how = How(plan.vector, plan.ends, READ_AS_ONE, units, block, load_hint(x, self.keep))
             sizes = Sizes(y.numel(), parts, plan.cols)
             grid = (-(-y.numel() // units),)
             _read[grid](x, y, sizes, plan.places[0], HOW=how, num_warps=warps)
@@ -79,15 +76,15 @@ class ReadTriton(Kernel):
     @override
     def on_chip_elements(self) -> sympy.Expr:
         """See `Kernel`; of float32, where rows are wide."""
-        return sympy.Integer(max(STRETCH, WARP * self.num_warps * self.thread_bytes // 4))
+        return sympy.Integer(max(READ_AS_ONE, WARP * self.num_warps * self.thread_bytes // 4))
 
     def _tile(self, shape: Shape, itemsize: int) -> tuple[int, int, int]:
         """Elements of a stretch, padded; stretches of a program; its warps: powers of two."""
         vector = LONGEST // itemsize
-        block = max(min(next_power_of_two(shape[1]), STRETCH), vector)
+        block = max(min(next_power_of_two(shape[1]), READ_AS_ONE), vector)
         warps = max(self.num_warps, block * itemsize // (WARP * MOST_THREAD_BYTES))
         units = max(WARP * warps * self.thread_bytes // (block * itemsize), 1)
-        stretches = shape[0] * -(-shape[1] // STRETCH)
+        stretches = shape[0] * -(-shape[1] // READ_AS_ONE)
         return block, max(min(units, next_power_of_two(stretches // FEW_PROGRAMS)), 1), warps
 
 

@@ -1,1 +1,0 @@
-"""Reading a matrix: the roof of operations that write next to nothing."""

@@ -1,0 +1,290 @@
+"""The gradient of softmax in Triton: by tiles, by several rows a program, by a cluster per row.
+
+dx = y∘(dy − s), s = Σ y∘dy, so that s must be known before the first element is written.
+Passes: one where the rows of y and dy stay on chip: reads 2MN, writes MN: 3MN. Else two: the sum,
+then the answer from the last tile to the first, which the cache still holds in part: 5MN.
+- backward: one pass where N ≤ `block_size`, else two. Narrow rows are taken several a program.
+- backward_multirow, as `softmax/fused_multirow.py`: tiles of (rows, elements that a warp loads at
+  once), in vectors of 16 bytes where rows and strides are whole vectors. A row's sum stays in its
+  warp, or in half of one, and all loads are under way before it is asked for. One pass.
+- backward_cluster, as `softmax/cluster.py` (Gluon, sm_90 and up): each warp of the cluster loads
+  its slices of y and dy into registers, sums their products among its own lanes, and sends the sum
+  to all programs of the cluster. This is the only message. With all sums the warp writes its slice.
+  Rows are whole vectors of 16 bytes; others go to `backward`. One pass.
+- backward_auto, by which `softmax(x)` differentiates: contiguous rows in whole vectors go several a
+  program up to 512 elements and by a cluster up to 262144, on sm_90 and newer; others by tiles.
+On chip: one row each of y and dy, of multirow several; of `backward` 2N elements padded to powers
+of two, or two tiles. A thread of a cluster holds up to 32 float32 elements of each, or 64 of 16
+bit, which stay packed.
+Source: this project; the derivative as in PyTorch's ``_softmax_backward_data``, multirow's tiles
+after its PersistentSoftmax.cuh, passes by tiles as `online`; docs/lab_book.md has the measurements.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Annotated
+
+import sympy
+import torch
+from typing_extensions import override
+
+from ..cluster.cut import OnCluster
+from ..cluster.row import distinct, row_number, slots_of, total_of, whole_row
+from ..device import Device, device_of
+from ..kernel import Kernel, Shape, power_of_two
+from ..language import gl, gluon_jit, jit, tl
+from ..launch import launch
+from ..lines import Sizes, columns_of, launch_tiles, lines_of, starts
+from ..softmax.fused_multirow import Multirow
+from ..traffic import BLOCK_SIZE, M, N, Traffic
+from ..vectors import LONGEST, in_vectors, vector
+from .operation import Gradient, Three
+
+LARGEST = 1 << 15  # elements of a tile: two of them in registers are all that a block has
+NARROW = 512  # elements of a row that shares a program
+WIDEST = 1 << 18  # elements of a row of a cluster; twice as many of 16 bit would fit
+ON_CHIP = Traffic(reads=2 * M * N, writes=M * N)
+
+
+@dataclass(frozen=True)
+class Backward(Gradient):
+    """A tile of one wide row or of several narrow ones a program.
+
+    Attributes:
+        block_size: Widest row taken in one pass, and the tile of wider ones, in elements.
+        num_warps: Warps per program; None takes one for 512 elements of a tile, 4 to 32.
+    """
+
+    dtypes = (*Kernel.dtypes, torch.float64)
+    moves = Traffic(
+        reads=sympy.Piecewise((2 * M * N, N <= BLOCK_SIZE), (4 * M * N, True)), writes=M * N
+    )
+    on_chip = sympy.Piecewise((2 * N, N <= BLOCK_SIZE), (2 * BLOCK_SIZE, True))
+    row_a_program = True
+
+    block_size: Annotated[int, power_of_two(1, LARGEST)] = 16384
+    num_warps: Annotated[int | None, power_of_two(1, 32)] = None
+
+    @override
+    def into(self, tensors: Three, dim: int = 1, temperature: float = 1.0) -> None:
+        """See `Gradient`; dimensions before and after ``dim`` can be merged into one each."""
+        launch_tiles(_backward, tensors, dim, temperature, self.block_size, self.num_warps)
+
+
+@dataclass(frozen=True)
+class BackwardMultirow(Multirow, Gradient):
+    """See `Multirow`."""
+
+    moves, on_chip = ON_CHIP, 2 * N
+    widest, most_a_lane = 2048, 64  # elements of y, and as many of dy
+
+    @override
+    def into(self, tensors: Three, dim: int = 1, temperature: float = 1.0) -> None:
+        """See `Gradient`; ``dx`` begins at a multiple of 16 bytes."""
+        y, dy, dx = tensors
+        (rows, cols), elements = y.shape, vector(y, dy)
+        programs, how, warps = self.cut(y, elements)
+        strides = y.stride(0) // elements, y.stride(1), dy.stride(0) // elements, dy.stride(1)
+        arguments = (y, dy, dx, rows, cols // elements, *strides, 1 / temperature)
+        launch(_backward_multirow, (programs,), arguments, {"HOW": how}, num_warps=warps)
+
+
+@dataclass(frozen=True)
+class BackwardCluster(OnCluster, Gradient):
+    """A cluster a row; see `OnCluster`."""
+
+    moves, on_chip = ON_CHIP, 2 * N
+    matrices, in_vectors = 2, True
+
+    @override
+    def into(self, tensors: Three, dim: int = 1, temperature: float = 1.0) -> None:
+        """See `Gradient`; the rows of all tensors are whole vectors of 16 bytes.
+
+        Raises:
+            ValueError: a row does not begin or end at a vector, or does not fit on chip.
+        """
+        y, dy, dx = tensors
+        (rows, cols), width = y.shape, LONGEST // y.element_size()
+        plan = self.plan((rows, cols), y.dtype, width, device_of(y))
+        if not all(map(in_vectors, tensors)):
+            raise ValueError(f"backward_cluster: rows are not whole vectors of {LONGEST} bytes")
+        if plan is None:
+            raise ValueError(f"backward_cluster: rows of {cols} do not fit on chip")
+        strides = (y.stride(0) // width, dy.stride(0) // width)
+        arguments = (y, dy, dx, cols // width, *strides, 1 / temperature)
+        plan.launch(_backward_cluster, rows, arguments, plan.how(y, width))
+
+
+NARROW_ROWS, CLUSTER, TILES = BackwardMultirow(), BackwardCluster(), Backward()
+
+
+@dataclass(frozen=True)
+class BackwardAuto(Gradient):
+    """Several rows a program or a cluster a row where that suits, else tiles."""
+
+    dtypes = (*Kernel.dtypes, torch.float64)
+    # the widest row on chip is an H200's
+    moves = Traffic(
+        reads=sympy.Piecewise((2 * M * N, N <= WIDEST), (4 * M * N, True)), writes=M * N
+    )
+    on_chip = sympy.Piecewise((2 * N, N <= WIDEST), (sympy.Integer(2 * TILES.block_size), True))
+
+    @override
+    def limits(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
+        if in_vectors_by((shape[0], shape[1]), dtype, device) is not None:
+            return None
+        return TILES.unsupported(shape, dtype, device)
+
+    @override
+    def into(self, tensors: Three, dim: int = 1, temperature: float = 1.0) -> None:
+        y, dy, dx = tensors
+        if dim == y.dim() - 1 and dx.dtype == y.dtype == dy.dtype:
+            if y.dim() != 2 and y.is_contiguous() and dy.is_contiguous():
+                y, dy, dx = (t.view(-1, t.shape[-1]) for t in tensors)
+                tensors, dim = (y, dy, dx), 1
+            if y.dim() == 2 and all(map(in_vectors, tensors)):
+                rows, cols = y.shape
+                chosen = in_vectors_by((rows, cols), y.dtype, device_of(y))
+                if chosen is not None:
+                    return chosen.into(tensors, dim, temperature)
+        return TILES.into(tensors, dim, temperature)
+
+
+@lru_cache(maxsize=4096)
+def in_vectors_by(
+    shape: tuple[int, int], dtype: torch.dtype, device: Device
+) -> BackwardMultirow | BackwardCluster | None:
+    """The variant for contiguous rows that begin at vectors; None if tiles are faster."""
+    rows, cols = shape
+    if cols * dtype.itemsize % LONGEST != 0 or cols > WIDEST:
+        return None
+    chosen = NARROW_ROWS if cols <= NARROW else CLUSTER
+    return chosen if chosen.unsupported((rows, cols), dtype, device) is None else None
+
+
+@jit
+def _backward(
+    y: tl.tensor,
+    dy: tl.tensor,
+    dx: tl.tensor,
+    y_strides: tl.tuple,
+    dy_strides: tl.tuple,
+    dx_strides: tl.tuple,
+    sizes: Sizes,
+    inverse: tl.float64,  # a plain float would be float32
+    BLOCK: tl.constexpr,
+    WIDTH: tl.constexpr,
+    WHOLE: tl.constexpr,
+) -> None:
+    STATISTICS: tl.constexpr = tl.float64 if y.dtype.element_ty == tl.float64 else tl.float32
+    dtype: tl.constexpr = dx.dtype.element_ty
+    line, inside = lines_of(WIDTH, sizes)
+    y, y_col = starts(y, line, sizes, y_strides), y_strides[1]
+    dy, dy_col = starts(dy, line, sizes, dy_strides), dy_strides[1]
+    dx, dx_col = starts(dx, line, sizes, dx_strides), dx_strides[1]
+    scale = tl.full((), inverse, tl.float64).to(STATISTICS)
+    if WHOLE:
+        columns, there = columns_of(0, inside, sizes, BLOCK)
+        p = tl.load(y + columns * y_col, there, 0.0).to(STATISTICS)
+        g = tl.load(dy + columns * dy_col, there, 0.0).to(STATISTICS)
+        total = tl.sum(p * g, axis=0)
+        gradient = p * (g - total[None, :]) * scale
+        tl.store(dx + columns * dx_col, gradient.to(dtype), there)
+    else:
+        tiles = tl.cdiv(sizes.cols, BLOCK)
+        total = tl.zeros((WIDTH,), STATISTICS)
+        for tile in range(tiles):
+            columns, there = columns_of(tile, inside, sizes, BLOCK)
+            p = tl.load(y + columns * y_col, there, 0.0).to(STATISTICS)
+            g = tl.load(dy + columns * dy_col, there, 0.0).to(STATISTICS)
+            total += tl.sum(p * g, axis=0)
+        for index in range(tiles):  # what was read last is still in the cache
+            columns, there = columns_of(tiles - 1 - index, inside, sizes, BLOCK)
+            p = tl.load(y + columns * y_col, there, 0.0).to(STATISTICS)
+            g = tl.load(dy + columns * dy_col, there, 0.0).to(STATISTICS)
+            gradient = p * (g - total[None, :]) * scale
+            tl.store(dx + columns * dx_col, gradient.to(dtype), there)
+
+
+@jit
+def _backward_multirow(
+    y: tl.tensor,
+    dy: tl.tensor,
+    dx: tl.tensor,
+    rows: tl.tensor,
+    vectors: tl.tensor,
+    y_stride: tl.tensor,
+    y_col_stride: tl.tensor,
+    dy_stride: tl.tensor,
+    dy_col_stride: tl.tensor,
+    inverse: tl.float64,  # a plain float would be float32
+    HOW: tl.constexpr,
+) -> None:
+    STATISTICS: tl.constexpr = tl.float64 if y.dtype.element_ty == tl.float64 else tl.float32
+    ROWS: tl.constexpr = HOW.rows
+    WIDTH: tl.constexpr = HOW.width
+    PIECES: tl.constexpr = HOW.pieces
+    LOADS: tl.constexpr = HOW.loads
+    STORES: tl.constexpr = HOW.stores
+    VECTOR: tl.constexpr = HOW.vector
+    # Lengths in vectors, times the constant VECTOR, show Triton that no mask cuts a vector
+    cols = vectors * VECTOR
+    row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)[:, None]
+    lane = tl.arange(0, WIDTH)[None, :].to(tl.int64)
+    y += row * y_stride * VECTOR
+    dy += row * dy_stride * VECTOR
+    dx += row * cols
+
+    ps: tl.tuple = ()
+    gs: tl.tuple = ()
+    for piece in tl.static_range(PIECES):
+        columns = piece * WIDTH + lane
+        inside = (row < rows) & (columns < cols)
+        p = tl.load(y + columns * y_col_stride, mask=inside, other=0.0, eviction_policy=LOADS)
+        g = tl.load(dy + columns * dy_col_stride, mask=inside, other=0.0, eviction_policy=LOADS)
+        ps = ps + (p.to(STATISTICS),)  # noqa: RUF005, Triton unpacks no tuple
+        gs = gs + (g.to(STATISTICS),)  # noqa: RUF005
+
+    products = tl.zeros((ROWS, WIDTH), STATISTICS)
+    for piece in tl.static_range(PIECES):
+        products += ps[piece] * gs[piece]
+    total = tl.sum(products, 1)[:, None]
+    scale = tl.full((), inverse, tl.float64).to(STATISTICS)
+
+    for piece in tl.static_range(PIECES):
+        columns = piece * WIDTH + lane
+        inside = (row < rows) & (columns < cols)
+        value = (ps[piece] * (gs[piece] - total) * scale).to(dx.dtype.element_ty)
+        tl.store(dx + columns, value, mask=inside, eviction_policy=STORES)
+
+
+@gluon_jit
+def _backward_cluster(y, dy, dx, vectors, y_vectors, dy_vectors, inverse, HOW: gl.constexpr):  # type: ignore[no-untyped-def]
+    LOADS: gl.constexpr = HOW.loads
+    STORES: gl.constexpr = HOW.stores
+    PACKED: gl.constexpr = HOW.packed
+    VECTOR: gl.constexpr = HOW.vector
+    SLICES: gl.constexpr = gl.num_ctas() * gl.num_warps()
+    if SLICES > 1:
+        slots = slots_of(1)
+    number = row_number().to(gl.int64)
+    row = whole_row(vectors, HOW.chunks, VECTOR, HOW.even)
+    y += number * (gl.cast(y_vectors, gl.int64) * VECTOR)
+    dy += number * (gl.cast(dy_vectors, gl.int64) * VECTOR)
+    dx += number * (gl.cast(vectors, gl.int64) * VECTOR)
+
+    ps = row.load(y, 1, 0, 0.0, LOADS)
+    gs = row.load(dy, 1, 0, 0.0, LOADS)
+    products = gl.full(row.columns.shape, 0.0, gl.float32, row.columns.type.layout)
+    for i in gl.static_range(row.CHUNKS):
+        p = distinct(ps[i], PACKED).to(gl.float32)
+        products += p * distinct(gs[i], PACKED).to(gl.float32)
+    total = gl.sum(products, axis=1)
+    if SLICES > 1:
+        total = total_of(total, slots)
+    for i in gl.static_range(row.CHUNKS):
+        p = distinct(ps[i], PACKED).to(gl.float32)
+        g = distinct(gs[i], PACKED).to(gl.float32)
+        row.store(dx, 1, i, p * (g - total[:, None]) * inverse, STORES)
