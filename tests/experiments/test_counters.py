@@ -21,11 +21,11 @@ from experiments.data.rows import Row, read_rows
 from experiments.errors import SweepFailed, command
 from experiments.profile import LIST, profile
 from experiments.sweep.client import Worker
-from experiments.sweep.jobs import Job
+from experiments.sweep.jobs import Job, compose
 from experiments.worker import measure
 from experiments.worker.place import take_place
 from experiments.worker.trial import Bench, Flush
-from tests.conftest import Compose, Result, shape
+from tests.conftest import Composed, Result, shape
 from tests.doubles.kernels import Good
 from tests.experiments.test_data import row
 
@@ -177,7 +177,7 @@ def test_on_a_card_fused_row_moves_at_dram_what_its_model_says(
 
 
 def test_each_point_is_called_once_in_a_range_of_its_name_and_listed(
-    tmp_path: Path, compose_job: Compose, monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, composed: Composed, monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
     """The worker is real and on a CPU, but says that it is an H200, and pretends to profile."""
@@ -202,7 +202,7 @@ def test_each_point_is_called_once_in_a_range_of_its_name_and_listed(
 
     def jobs(*more: str) -> list[Job]:
         kernels = ("torch", "naive", "fused_row")
-        return [compose_job([f"kernel={kernel}", *words, *more]) for kernel in kernels]
+        return [compose([f"kernel={kernel}", *words, *more]) for kernel in kernels]
 
     profile(jobs("dry_run=true"))
     planned = capsys.readouterr().out.splitlines()

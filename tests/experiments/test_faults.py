@@ -43,7 +43,7 @@ def wait_until(ready: Callable[[], bool], process: subprocess.Popen[str], limit_
 
 @pytest.mark.timeout(300 + 30 * KILLS)
 def test_a_sweep_killed_many_times_ends_with_every_point_done_once(
-    sweep_here: Command, tmp_path: Path
+    sweep: Command, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
     cols = [3, 31, 64, *range(101, 103 + KILLS // 2)]  # two rows or so before a kill
@@ -71,7 +71,7 @@ def test_a_sweep_killed_many_times_ends_with_every_point_done_once(
             process.wait()
         after_new_rows += lines(out) > before
     assert after_new_rows >= KILLS // 2
-    last = sweep_here(*asked)
+    last = sweep(*asked)
     assert last.status == 0, last.stderr
     rows = last.rows
     assert len(rows) == 3 * len(cols) * 2
@@ -109,7 +109,7 @@ def limited(out: Path, size_bytes: int) -> subprocess.CompletedProcess[str]:
 
 
 def test_a_disk_that_fills_costs_one_line_and_no_row_that_was_written(
-    sweep_here: Command, tmp_path: Path
+    sweep: Command, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
     full = limited(out, 10_000)
@@ -119,7 +119,7 @@ def test_a_disk_that_fills_costs_one_line_and_no_row_that_was_written(
     assert "Traceback" not in full.stderr
     before = [row for path in rows_files(out) for row in read_rows(path)]
     assert 0 < len(before) < 2 * WIDTHS
-    done = sweep_here(*ARGUMENTS)
+    done = sweep(*ARGUMENTS)
     assert done.status == 0, done.stderr
     assert len(done.rows) == 2 * WIDTHS
     assert once_each(done.rows)
@@ -127,9 +127,9 @@ def test_a_disk_that_fills_costs_one_line_and_no_row_that_was_written(
 
 
 def test_a_crash_a_hang_a_lie_and_a_glutton_are_rows_and_the_rest_is_measured(
-    sweep_here: Command,
+    sweep: Command,
 ) -> None:
-    done = sweep_here(
+    done = sweep(
         "kernel=segfault,hang,wrong,exhaust,raise,negative,vast,good",
         *shape(4, 16), "dtype=float32", "timing.compile_limit_s=2", *QUICK,
     )  # fmt: skip
@@ -149,24 +149,24 @@ def test_a_crash_a_hang_a_lie_and_a_glutton_are_rows_and_the_rest_is_measured(
 
 
 def test_a_second_sweep_is_refused_and_changes_nothing_in_the_folder(
-    sweep_here: Command, tmp_path: Path
+    sweep: Command, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
     with folder_lock(out):
         (out / "precious").touch()
-        done = sweep_here(*ARGUMENTS)
+        done = sweep(*ARGUMENTS)
         assert done.status == 2
         assert "being written by another sweep" in done.error
         assert {path.name for path in out.iterdir()} == {"precious", ".lock"}
-        assert sweep_here(*ARGUMENTS, "dry_run=true").status == 0  # it only looks
+        assert sweep(*ARGUMENTS, "dry_run=true").status == 0  # it only looks
 
 
 def test_a_recording_takes_no_rows_and_stays_as_it_is(
-    sweep_here: Command, sweep_of_four: Path, tmp_path: Path
+    sweep: Command, sweep_of_four: Path, tmp_path: Path
 ) -> None:
     [packed, *_] = pack(sweep_of_four, tmp_path / "out")
     before = packed.read_bytes()
-    assert f"{packed} is a recording, which takes no rows" in sweep_here(*ARGUMENTS).error
+    assert f"{packed} is a recording, which takes no rows" in sweep(*ARGUMENTS).error
     assert packed.read_bytes() == before
 
 

@@ -129,13 +129,11 @@ def test_a_file_that_cannot_be_measured_is_one_line(
     assert "\n" not in str(refused.value)
 
 
-def test_a_sweep_has_rows_of_it_beside_ours_and_no_path(
-    written: Written, sweep_here: Command
-) -> None:
+def test_a_sweep_has_rows_of_it_beside_ours_and_no_path(written: Written, sweep: Command) -> None:
     path = written(GOOD)
     words = [*shape(8, 64), "dtype=float32", *QUICK]
     functions = "kernel.function=mine,zeros,raises"
-    done = sweep_here("kernel=outside,torch", f"kernel.file={path}", functions, *words)
+    done = sweep("kernel=outside,torch", f"kernel.file={path}", functions, *words)
     by_kernel = {row.kernel: row for row in done.rows}
     assert done.status == 1
     assert {name: row.status for name, row in by_kernel.items()} == {
@@ -241,7 +239,7 @@ bench.__call__
 
 
 def test_a_folder_of_ones_own_has_kernels_of_ones_own(
-    written: Written, sweep_here: Command, tmp_path: Path
+    written: Written, sweep: Command, tmp_path: Path
 ) -> None:
     lab = tmp_path / "lab" / "kernel"
     lab.mkdir(parents=True)
@@ -253,7 +251,7 @@ def test_a_folder_of_ones_own_has_kernels_of_ones_own(
     words = [*shape(8, 64), "dtype=float32", *QUICK]
     search = f"--config-dir={tmp_path / 'lab'}"
     tunable = "kernel.theirs.options.factor=1.0,2.0"
-    done = sweep_here("kernel=theirs,torch", search, tunable, *words)
+    done = sweep("kernel=theirs,torch", search, tunable, *words)
     outcomes = {(row.kernel, row.params.get("options", {}).get("factor")): row.status
                 for row in done.rows}  # fmt: skip
     assert outcomes == {

@@ -10,18 +10,18 @@ import yaml
 
 from experiments.data.files import validated
 from experiments.data.jobs import GridConfig
-from experiments.sweep.jobs import with_roofs
+from experiments.sweep.jobs import compose, with_roofs
 from experiments.sweep.record import suspicions
 from experiments.worker.describe import build_kernel
 from experiments.worker.place import foreign
 from tests.conf import KERNELS
 from tests.conf import kernel as kernel_config
-from tests.conftest import CONF, Compose
+from tests.conftest import CONF, Composed
 
 
-def test_a_shard_gets_the_roofs_that_it_lacks(compose_job: Compose) -> None:
+def test_a_shard_gets_the_roofs_that_it_lacks(composed: Composed) -> None:
     def added(*kernels: str) -> list[str]:
-        jobs = [compose_job([f"kernel={name}", "grid=wide"]) for name in kernels]
+        jobs = [compose([f"kernel={name}", "grid=wide"]) for name in kernels]
         found = [*with_roofs(jobs)][len(jobs) :]
         assert all(one.shard[0] == "wide" for one in found)
         return [one.kernel for one in found]
@@ -39,10 +39,10 @@ def test_a_kernels_file_names_the_roof_of_its_operation(kernel: str) -> None:
     assert build_kernel(kernel_config(kernel)).operation.roof == config.get("roof", "copy")
 
 
-def test_what_a_file_says_about_a_kernel_is_no_tunable(compose_job: Compose) -> None:
-    found = compose_job(["kernel=quack", "grid=smoke"])
+def test_what_a_file_says_about_a_kernel_is_no_tunable(composed: Composed) -> None:
+    found = compose(["kernel=quack", "grid=smoke"])
     assert found.config["kernel"] == {"_target_": "kernels.softmax.peers.Quack"}
-    assert compose_job(["kernel=backward", "grid=smoke"]).roof == "add"
+    assert compose(["kernel=backward", "grid=smoke"]).roof == "add"
 
 
 def expand(**grid: Any) -> list[tuple[int, int]]:

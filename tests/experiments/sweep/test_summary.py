@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from experiments.api import lines_of
+from experiments.sweep.jobs import compose
 from experiments.sweep.plan import Point
 from experiments.sweep.summary import Progress, account, print_summary
 from tests.analysis.plausible import row
-from tests.conftest import Compose
+from tests.conftest import Composed
 
 
 def cells_of(out: Path) -> list[list[str]]:
@@ -72,14 +73,14 @@ def test_a_sweep_over_tunables_ends_with_the_best_setting_of_each_shape(
 
 def test_a_narrow_terminal_shows_every_column_and_one_line_of_progress(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch,
-    compose_job: Compose,
+    composed: Composed,
 ) -> None:  # fmt: skip
     for name, value in {"FORCE_COLOR": "1", "COLUMNS": "80", "LINES": "40"}.items():
         monkeypatch.setenv(name, value)
     slow = row("fused_multirow", 1024, time_us=76830.4, stop_reason="max_samples")
     print_summary([slow], {}, tmp_path, "", [])
     declared = {"dtype": "float32", "rows": 4096, "cols": 16384, "refusal": None}
-    job = compose_job(["kernel=online", "kernel.block_size=4096", "gpu=cpu"])
+    job = compose(["kernel=online", "kernel.block_size=4096", "gpu=cpu"])
     point = Point(job, "key", 0, 0, "a card", "cpu", {}, declared)
     with Progress(75, 0) as progress:
         progress.begins(point)
