@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -119,34 +117,3 @@ def test_a_reader_that_goes_away_is_no_traceback() -> None:
     done = subprocess.run(command, cwd=ROOT, stdout=write, stderr=subprocess.PIPE)
     os.close(write)
     assert (done.returncode, done.stderr) == (1, b"")
-
-
-def test_the_recipe_of_a_tunable_and_an_option_of_a_group(tmp_path: Path) -> None:
-    for room in ("conf", "experiments", "kernels"):
-        ignored = shutil.ignore_patterns("__pycache__")
-        shutil.copytree(ROOT / room, tmp_path / room, ignore=ignored)
-    recipe = (ROOT / "docs" / "extending.md").read_text().partition("## A tunable")[2]
-    lines = re.findall(r"^# in (\S+?)(?:, class (\w+))?\n(.+\n)", recipe, re.MULTILINE)
-    assert len(lines) == 4
-    for name, kind, line in lines:
-        path = tmp_path / name
-        text = path.read_text()
-        if kind:  # before the first field of the class
-            start = text.index(f"class {kind}(")
-            field = re.search(r"^    \w+: ", text[start:], re.MULTILINE)
-            assert field is not None
-            at = start + field.start()
-            path.write_text(text[:at] + line + text[at:])
-        else:
-            path.write_text(text + line)
-    [command] = re.findall(r"`python -m (experiments\.run .*)`", recipe.partition("\n## ")[0])
-    words = [*command.split(), "gpu=cpu", "tracker=none"]
-    done = [
-        subprocess.run(
-            [sys.executable, "-m", *words, *more], cwd=tmp_path, capture_output=True, text=True
-        )
-        for more in ([], ["timing.rest_s=99"])
-    ]
-    assert done[0].returncode == 0, done[0].stderr
-    assert {"fused_row,stages=1", "fused_row,stages=2"} <= set(done[0].stdout.split())
-    assert done[1].stderr == "error: timing.rest_s=99; it must be less than or equal to 60\n"
