@@ -99,10 +99,9 @@ def test_every_call_becomes_a_record_and_a_failure_or_a_complaint_costs_no_other
     def collected(points: list[Row], text: str) -> Result:
         """By an ncu that leaves this list of points and prints this table."""
         write_records(tmp_path / "points", points)
-        copy = (
-            f"(log.parent / {LIST!r}).write_bytes(Path({str(tmp_path / 'points')!r}).read_bytes())"
-        )
-        executable(tmp_path, f"{copy}\nlog.write_text({text!r})\n")
+        listed = f"Path({str(tmp_path / 'points')!r}).read_bytes()"
+        body = f"(log.parent / {LIST!r}).write_bytes({listed})\nlog.write_text({text!r})\n"
+        executable(tmp_path, body)
         return collect()
 
     naive, fused, copy = point(0, "naive"), point(1, "fused_row"), point(2, "copy")
