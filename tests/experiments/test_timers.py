@@ -110,20 +110,17 @@ def test_a_window_in_which_another_process_had_the_core_is_no_sample(
     assert why.startswith("disturbed: another process had a core in ")
 
 
-@pytest.mark.parametrize(
-    ("moved", "memory", "buffers"),
-    [
+def test_a_rotation_exceeds_three_times_l2_and_fits_the_card(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for moved, memory, buffers in (
         (1 << 20, 80 << 30, 181),  # enough to exceed three times L2
         (1 << 30, 80 << 30, 4),  # as many as 4 GiB hold
         (256 << 20, 8 << 30, 4),  # as many as an eighth of a small card's memory holds
-    ],
-)
-def test_a_rotation_exceeds_three_times_l2_and_fits_the_card(
-    moved: int, memory: int, buffers: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    card = SimpleNamespace(total_memory=memory)
-    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: card)
-    assert cold_buffers(moved, 60 << 20) == buffers
+    ):
+        card = SimpleNamespace(total_memory=memory)
+        monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _, card=card: card)
+        assert cold_buffers(moved, 60 << 20) == buffers
     with pytest.raises(CannotTime, match="more than 2048"):
         cold_buffers(0, 60 << 20)
 

@@ -43,6 +43,7 @@ WRONG = {
     "hydra/launcher=joblib": "hydra.launcher.cards=all spreads a sweep over cards",
     "hydra/launcher=sweep,slurm": "a sweep has one hydra/launcher",
     "kernel=../kernel/copy": "names no file of conf/kernel/",
+    "tracker=online kernel=good": "tracker=online: no W&B key: set WANDB_API_KEY",
     "gpu=h200": "gpu=h200: this machine has no CUDA driver; gpu=cpu measures its CPU",
     "--dry-run": "--dry-run is no flag; write dry_run=VALUE",
     "~tracker": "~tracker names no file of conf/tracker/",
@@ -62,8 +63,11 @@ WRONG = {
 
 
 @pytest.mark.parametrize("words", WRONG, ids=lambda words: words[:40])
-def test_wrong_input_is_one_line_and_nothing_is_measured(sweep: Command, words: str) -> None:
-    done = sweep(*words.split())
+def test_wrong_input_is_one_line_and_nothing_is_measured(
+    sweep: Command, words: str, tmp_path: Path
+) -> None:
+    nobody = {"WANDB_API_KEY": "", "HOME": str(tmp_path), "NETRC": str(tmp_path / "none")}
+    done = sweep(*words.split(), **nobody)
     assert done.status == 2, done.stdout
     assert WRONG[words] in done.error
     assert done.rows == []
@@ -99,15 +103,6 @@ def test_a_few_lists_of_aliases_are_refused_and_not_expanded(
 def test_a_glob_is_one_of_several_choices(sweep: Command) -> None:
     done = sweep("kernel=good,glob(copy_t*)", *shape(4, 8), "dry_run=true")
     assert [line.split()[0] for line in done.stdout.splitlines()[1:-1]] == ["copy_triton", "good"]
-
-
-def test_online_without_a_key_is_refused_before_anything_is_measured(
-    sweep: Command, tmp_path: Path
-) -> None:
-    nobody = {"WANDB_API_KEY": "", "HOME": str(tmp_path), "NETRC": str(tmp_path / "none")}
-    done = sweep("kernel=good", *shape(4, 8), "tracker=online", **nobody)
-    assert (done.status, done.rows) == (2, [])
-    assert "tracker=online: no W&B key: set WANDB_API_KEY" in done.error
 
 
 def test_a_reader_that_goes_away_is_no_traceback() -> None:
