@@ -38,7 +38,7 @@ gc.set_threshold(200_000, 20, 50)
 ROOT = Path(__file__).parent.parent
 CONF = ROOT / "conf"
 DOUBLES = ROOT / "tests" / "doubles" / "conf"
-LONGEST = ("tests/reference/", "tests/experiments/test_count.py")
+LONGEST = ("tests/reference/", "tests/house/test_extending.py")
 # Warm: a cold sample reads twice the last-level cache first, a quarter of a second if large
 QUICK = ["timing.min_samples=5", "timing.max_samples=20", "timing.cache=warm"]
 
