@@ -21,21 +21,21 @@ def cells_of(out: Path) -> list[list[str]]:
     return [line.strip("| ").split(" | ") for line in lines]
 
 
-def test_a_time_that_did_not_converge_says_why_sampling_ended(tmp_path: Path) -> None:
-    for reason, status in (
-        ("converged", "ok"),
-        ("max_samples", "ok; not converged: max samples"),
-        ("time_limit", "ok; not converged: time limit"),
-    ):
-        print_summary([row("torch", 1024, time_us=10.0, stop_reason=reason)], {}, tmp_path, "", [])
-        assert cells_of(tmp_path)[-1][-1] == status
-
-
-def test_both_tables_are_sorted_by_dtype_columns_and_rows(tmp_path: Path) -> None:
-    shapes = [(8, 256), (4, 1024), (4, 256)]
-    rows = [row("torch", n, rows=m, key=f"{m} {n}", time_us=9.0) for m, n in shapes]
+def test_tables_are_sorted_and_a_time_that_did_not_converge_says_why_sampling_ended(
+    tmp_path: Path,
+) -> None:
+    rows = [
+        row("torch", n, rows=m, key=f"{m} {n}", time_us=9.0, stop_reason=reason)
+        for m, n, reason in (
+            (8, 256, "time_limit"), (4, 1024, "max_samples"), (4, 256, "converged")
+        )
+    ]  # fmt: skip
     print_summary(rows, {}, tmp_path, "", [])
-    assert [line[1] for line in cells_of(tmp_path)] == ["4×256", "8×256", "4×1024"]
+    assert [(line[1], line[-1]) for line in cells_of(tmp_path)] == [
+        ("4×256", "ok"),
+        ("8×256", "ok; not converged: time limit"),
+        ("4×1024", "ok; not converged: max samples"),
+    ]
     found = [(line["rows"], line["cols"]) for line in lines_of(rows, ["torch"])]
     assert found == [(4, 256), (8, 256), (4, 1024)]
 
