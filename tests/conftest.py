@@ -11,7 +11,6 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import gc
 import json
 import signal
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -31,8 +30,7 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 from experiments.data.rows import Row, read_rows, rows_files
-from experiments.sweep.jobs import Job, register
-from experiments.sweep.jobs import compose as compose_one
+from experiments.sweep.jobs import register
 
 # PyTorch leaves many objects that stay: walking them over and over costs a tenth of all tests
 gc.set_threshold(200_000, 20, 50)
@@ -40,7 +38,7 @@ gc.set_threshold(200_000, 20, 50)
 ROOT = Path(__file__).parent.parent
 CONF = ROOT / "conf"
 DOUBLES = ROOT / "tests" / "doubles" / "conf"
-LONGEST = ("tests/reference/", "tests/experiments/test_count.py")
+LONGEST = ("tests/reference/", "tests/house/test_extending.py")
 # Warm: a cold sample reads twice the last-level cache first, a quarter of a second if large
 QUICK = ["timing.min_samples=5", "timing.max_samples=20", "timing.cache=warm"]
 
@@ -66,7 +64,7 @@ class Result:
     @property
     def rows(self) -> list[Row]:
         """All rows in its folder."""
-        return [row for path in rows_files(self.out) for row in read_rows(path)]
+        return rows_below(self.out)
 
     @property
     def error(self) -> str:
@@ -95,27 +93,6 @@ def _errors_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HYDRA_FULL_ERROR", "0")
 
 
-@pytest.fixture
-def sweep(tmp_path: Path) -> Command:
-    """Runs the command line on a CPU into a folder of the test's own."""
-
-    def run(
-        *arguments: str, out: Path | None = None, timeout: float = 240, **variables: str
-    ) -> Result:
-        folder = out or tmp_path / "out"
-        done = subprocess.run(
-            command_line(folder, *arguments),
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-            timeout=timeout,
-            env=os.environ | variables,
-        )
-        return Result(done.returncode, done.stdout, done.stderr, folder)
-
-    return run
-
-
 Composed = Callable[..., DictConfig]
 
 
@@ -133,19 +110,15 @@ def composed() -> Iterator[Composed]:
         yield lambda *overrides: compose("config", list(overrides), return_hydra_config=True)
 
 
-Compose = Callable[[list[str]], Job]
-
-
-@pytest.fixture
-def compose_job(composed: Composed) -> Compose:
-    """Composes a job as a sweep does."""
-    return compose_one
-
-
 @pytest.fixture
 def inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The test runs in a folder of its own."""
     monkeypatch.chdir(tmp_path)
+
+
+def rows_below(folder: Path) -> list[Row]:
+    """All rows in a folder."""
+    return [row for path in rows_files(folder) for row in read_rows(path)]
 
 
 def once_each(rows: list[Row]) -> bool:

@@ -107,6 +107,8 @@ TAKEN: Mapping[str, Make] = {
         ],
     ),
 }
+# A page holds what the other commands make of each: it is asked for what a text or a gap does in it
+OF_A_PAGE = ("jokes", "failures", "no_interval", "odd_names")
 
 
 def holding(name: str, data: bytes) -> Make:
@@ -181,7 +183,8 @@ def test_each_command_makes_what_it_can_of_rows_that_the_schema_takes(
     command: str, tmp_path: Path, capsys: Captured
 ) -> None:
     for name, make in TAKEN.items():
-        made(tmp_path / "rows" / name, make)
+        if command != "report" or name in OF_A_PAGE:
+            made(tmp_path / "rows" / name, make)
     status = main(words(command, tmp_path / "rows", tmp_path / "out"))
     assert status == (1 if command == "validate" else 0)
     printed = capsys.readouterr()

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,7 +14,7 @@ from experiments.run import act_on
 from experiments.sweep import driver
 from experiments.sweep.cards import WorkerPool
 from experiments.sweep.client import Worker
-from tests.conftest import QUICK, ROOT, Command, Result, command_line, shape
+from tests.conftest import QUICK, Command, Result, command_line, shape
 
 
 @pytest.fixture(scope="session")
@@ -28,8 +26,8 @@ def worker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worker]:
     worker.stop()
 
 
-@pytest.fixture
-def pool(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(scope="session")
+def pool(worker: Worker) -> Iterator[None]:
     """Sweeps of this process use the session's worker for the CPU, and leave it running."""
 
     class Pool(WorkerPool):
@@ -46,38 +44,42 @@ def pool(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
             self.workers.pop(("cpu", 0), None)
             super().close()
 
-    monkeypatch.setattr(driver, "WorkerPool", Pool)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(driver, "WorkerPool", Pool)
+        yield
+
+
+def ended(folder: Path, *arguments: str) -> int:
+    """The exit status of the command line, in this process."""
+    GlobalHydra.instance().clear()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HYDRA_FULL_ERROR", "1")
+        return command(lambda: act_on(command_line(folder, *arguments)[3:]))
 
 
 @pytest.fixture
-def sweep_here(
+def sweep(
     pool: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
 ) -> Command:  # fmt: skip
-    """The `sweep` of tests/conftest.py without a process of its own."""
+    """Runs the command line on a CPU into a folder of the test's own, in this process."""
 
     def run(*arguments: str, out: Path | None = None, **variables: str) -> Result:
         folder = out or tmp_path / "out"
-        for name, value in {"HYDRA_FULL_ERROR": "1", **variables}.items():
+        for name, value in variables.items():
             monkeypatch.setenv(name, value)
-        GlobalHydra.instance().clear()
         capfd.readouterr()
-        status = command(lambda: act_on(command_line(folder, *arguments)[3:]))
-        shown = capfd.readouterr()
-        return Result(status, shown.out, shown.err, folder)
+        return Result(ended(folder, *arguments), *capfd.readouterr(), folder)
 
     return run
 
 
 @pytest.fixture(scope="session")
-def sweep_of_four(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def sweep_of_four(pool: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A recorded sweep: two variants, two widths, two dtypes, two rounds."""
     out = tmp_path_factory.mktemp("recorded") / "out"
-    run = [sys.executable, "-m", "experiments.run", f"out={out}", "tracker=none", "gpu=cpu"]
     asked = ["kernel=torch,copy", *shape(4, [8, 16]), "dtype.names=[float32,float16]"]
-    more = [*QUICK, "timing.cache=warm", "rounds=2", "seed=7"]
-    done = subprocess.run([*run, *asked, *more], cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    assert ended(out, *asked, *QUICK, "rounds=2", "seed=7") == 0
     return out
 
 

@@ -86,11 +86,11 @@ def test_an_unsafe_kernel_that_is_interpreted_is_incorrect_too(rows: int) -> Non
     assert outcome["reason"].startswith("of rows that are high")
 
 
-def test_answers_are_judged_where_the_file_is_never_imported(sweep_here: Command) -> None:
+def test_answers_are_judged_where_the_file_is_never_imported(sweep: Command) -> None:
     """Its process may replace the reference; its neighbours' rows are right and timed."""
     words = [*shape(24, 40), "dtype=float32", *QUICK]
     functions = "kernel.function=own_judge,reference,default_dtype,no_maximum"
-    done = sweep_here("kernel=outside,torch", f"kernel.file={FILE}", functions, *words)
+    done = sweep("kernel=outside,torch", f"kernel.file={FILE}", functions, *words)
     outcomes = {row.kernel: (row.status, row.reason or "") for row in done.rows}
     assert {name: status for name, (status, _) in outcomes.items()} == {
         "own_judge": "incorrect", "reference": "implausible", "default_dtype": "implausible",

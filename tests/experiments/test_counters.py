@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -10,7 +9,6 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pytest
 import torch
 
@@ -21,11 +19,11 @@ from experiments.data.rows import Row, read_rows
 from experiments.errors import SweepFailed, command
 from experiments.profile import LIST, profile
 from experiments.sweep.client import Worker
-from experiments.sweep.jobs import Job
+from experiments.sweep.jobs import compose
 from experiments.worker import measure
 from experiments.worker.place import take_place
 from experiments.worker.trial import Bench, Flush
-from tests.conftest import Compose, Result, shape
+from tests.conftest import Composed, Result, shape
 from tests.doubles.kernels import Good
 from tests.experiments.test_data import row
 
@@ -33,15 +31,14 @@ TIME, READ, WRITE, _ = METRICS.values()
 RANGES = "thread Domain:Push/Pop_Range:PL_Type:PL_Value:CLR_Type:Color:Msg_Type:Msg"
 
 
-def table(launches: list[tuple[str, Mapping[str, str]]]) -> str:
+def table(*launches: tuple[str, Mapping[str, str]]) -> str:
     """Launches as ``(range, values)`` in the form of ``--csv --page raw``, remarks included."""
-    lines = [["", "", "", "ns", "byte", "byte", "byte"]]
+    lines = [["ID", RANGES, "Kernel Name", *METRICS.values()], ["", "", "", "ns", *["byte"] * 3]]
     for name, values in launches:
-        cell = f'4711  "<default domain>:{name}:none:none:none:none:none:none" ' if name else ""
+        cell = f'4711  ""<default domain>:{name}:none:none:none:none:none:none"" ' if name else ""
         cells = [values.get(metric, "n/a") for metric in METRICS.values()]
         lines.append(["0", cell, "void kernel<float, 4>(int, float)", *cells])
-    frame = pd.DataFrame(lines, columns=["ID", RANGES, "Kernel Name", *METRICS.values()])
-    text = frame.to_csv(index=False, quoting=csv.QUOTE_ALL)
+    text = "".join(",".join(f'"{cell}"' for cell in line) + "\n" for line in lines)
     return f"==PROF== Connected to process 4711 (/usr/bin/python3.12)\n{text}"
 
 
@@ -73,20 +70,10 @@ def executable(folder: Path, body: str) -> None:
     path.chmod(0o755)
 
 
-def prepared(folder: Path, points: list[Row], text: str) -> None:
-    """An ncu that leaves this list of points and prints this table."""
-    write_records(folder / "points", points)
-    (folder / "table").write_text(text)
-    here = f"Path({str(folder)!r})"
-    executable(
-        folder,
-        f"({here} / 'out' / {LIST!r}).write_bytes(({here} / 'points').read_bytes())\n"
-        f"log.write_bytes(({here} / 'table').read_bytes())\n",
-    )
-
-
-def recorded(tmp_path: Path) -> list[Counters]:
-    return list(read_records(tmp_path / "out" / "counters.jsonl", Counters))
+def recorded(tmp_path: Path) -> dict[str, Counters]:
+    """The records by kernel."""
+    path = tmp_path / "out" / "counters.jsonl"
+    return {record.kernel: record for record in read_records(path, Counters)}
 
 
 Collect = Callable[..., Result]
@@ -109,20 +96,27 @@ def collect(
 def test_every_call_becomes_a_record_and_a_failure_or_a_complaint_costs_no_other(
     tmp_path: Path, collect: Collect
 ) -> None:
+    def collected(points: list[Row], text: str) -> Result:
+        """By an ncu that leaves this list of points and prints this table."""
+        write_records(tmp_path / "points", points)
+        listed = f"Path({str(tmp_path / 'points')!r}).read_bytes()"
+        body = f"(log.parent / {LIST!r}).write_bytes({listed})\nlog.write_text({text!r})\n"
+        executable(tmp_path, body)
+        return collect()
+
     naive, fused, copy = point(0, "naive"), point(1, "fused_row"), point(2, "copy")
     wide, bad = point(3, "online", "unsupported"), point(4, "naive_script", "out_of_memory")
     values = dict.fromkeys(METRICS.values(), "1.00")
-    launches = [
+    text = table(
         (range_of(naive), values | {READ: "160.00", TIME: "2,000 (0: 1)"}),  # or with its instances
         (range_of(naive), values | {READ: "96.00", TIME: "1,000.00"}),
         (range_of(fused), values | {READ: "128.00", WRITE: "64.00"}),
         ("", values),
-    ]
-    text = f'{table(launches)}==ERROR== Failed to profile "k" in process 1\n'
-    prepared(tmp_path, [naive, fused, copy, wide, bad], text)
-    done = collect()
-    assert (done.status, done.stderr) == (1, 'ncu: Failed to profile "k" in process 1\n')
-    first, second = recorded(tmp_path)
+    )
+    complaint = 'Failed to profile "k" in process 1\n'
+    done = collected([naive, fused, copy, wide, bad], f"{text}==ERROR== {complaint}")
+    assert (done.status, done.stderr) == (1, f"ncu: {complaint}")
+    first, second = recorded(tmp_path).values()
     assert (first.kernel, first.launches, first.dram_read_bytes) == ("naive", 2, 256)
     assert first.kernel_us == pytest.approx(3.0)
     assert (second.dram_read_bytes, second.dram_write_bytes, second.source) == (128, 64, "abc")
@@ -131,9 +125,8 @@ def test_every_call_becomes_a_record_and_a_failure_or_a_complaint_costs_no_other
     counted = "5 points: 2 recorded, 1 without kernels, 1 unsupported, 1 failed -> "
     assert counted in done.stdout
     # of the same point the new record, of others the old
-    prepared(tmp_path, [fused], table([(range_of(fused), values | {READ: "7"})]))
-    assert collect().status == 0
-    sizes = {one.kernel: one.dram_read_bytes for one in recorded(tmp_path)}
+    assert collected([fused], table((range_of(fused), values | {READ: "7"}))).status == 0
+    sizes = {name: one.dram_read_bytes for name, one in recorded(tmp_path).items()}
     assert sizes == {"naive": 256, "fused_row": 7}
 
 
@@ -156,7 +149,7 @@ def test_counters_that_cannot_be_had_are_one_line_saying_what_to_do(
 ) -> None:
     if body is not None:
         executable(tmp_path, body)
-    words = ["kernel=torch", "grid=point", "grid.rows=2", "grid.cols=2"]
+    words = ["kernel=torch", *shape(2, 2)]
     done = collect(*words) if body else collect(*words, path="")
     assert (done.status, done.stderr.count("\n")) == (2, 1)
     assert said in done.stderr
@@ -169,7 +162,7 @@ def test_on_a_card_fused_row_moves_at_dram_what_its_model_says(
 ) -> None:
     done = collect("kernel=fused_row,naive", *shape(4096, 16384), "dtype=float32")
     assert done.status == 0, done.stderr
-    records = {record.kernel: record for record in recorded(tmp_path)}
+    records = recorded(tmp_path)
     assert records["fused_row"].launches == 1
     assert records["naive"].launches >= 5
     for one in records.values():
@@ -177,7 +170,7 @@ def test_on_a_card_fused_row_moves_at_dram_what_its_model_says(
 
 
 def test_each_point_is_called_once_in_a_range_of_its_name_and_listed(
-    tmp_path: Path, compose_job: Compose, monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, composed: Composed, monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
     """The worker is real and on a CPU, but says that it is an H200, and pretends to profile."""
@@ -199,22 +192,18 @@ def test_each_point_is_called_once_in_a_range_of_its_name_and_listed(
     monkeypatch.setattr(Worker, "start", disguised)
     monkeypatch.setattr(Worker, "request", request)
     words = [*shape(4, [8, 2**21]), "dtype=float32", "rounds=3", f"out={tmp_path}"]
-
-    def jobs(*more: str) -> list[Job]:
-        kernels = ("torch", "naive", "fused_row")
-        return [compose_job([f"kernel={kernel}", *words, *more]) for kernel in kernels]
-
-    profile(jobs("dry_run=true"))
+    kernels = ("torch", "naive", "fused_row")
+    profile([compose([f"kernel={kernel}", *words, "dry_run=true"]) for kernel in kernels])
     planned = capsys.readouterr().out.splitlines()
     assert (ranges, (tmp_path / LIST).exists()) == ([], False)
     with pytest.raises(SweepFailed):  # naive failed
-        profile(jobs())
+        profile([compose([f"kernel={kernel}", *words]) for kernel in kernels])
     listed = [*read_rows(tmp_path / LIST)]
     assert ([*map(range_of, listed)], len(planned)) == (planned, 3 * 2)  # one round
     names = {range_of(one).split(maxsplit=2)[2]: one for one in listed}
     assert {name: one.status for name, one in names.items()} == {
         f"{kernel} 4x{cols} float32": "out_of_memory" if kernel == "naive" else "ok"
-        for kernel in ("torch", "naive", "fused_row") for cols in (8, 2**21)
+        for kernel in kernels for cols in (8, 2**21)
     } | {f"fused_row 4x{2**21} float32": "unsupported"}  # fmt: skip
     assert sorted(ranges) == sorted(range_of(r) for r in listed if r.status != "unsupported")
     assert names["naive 4x8 float32"].reason == "too much"

@@ -17,6 +17,7 @@ from experiments.data.recordings import pack, recorded_jobs
 from experiments.data.rows import MOST_SAMPLES, Row, read_rows, rows_files
 from experiments.data.statistics import Median, median, stop_reason
 from experiments.sweep.record import append_row, truncate_torn_line
+from tests.conftest import rows_below
 
 
 def row(**changes: object) -> Row:
@@ -136,10 +137,6 @@ def test_a_row_has_every_field_of_the_contract() -> None:
     assert not set(CONTRACT.split()) - set(written)
 
 
-def rows_of(folder: Path) -> list[Row]:
-    return [one for path in rows_files(folder) for one in read_rows(path)]
-
-
 @pytest.fixture
 def recorded(tmp_path: Path) -> Path:
     folder = tmp_path / "sweep"
@@ -159,7 +156,7 @@ def test_a_recording_has_the_rows_and_jobs_of_its_sweep_and_nothing_else(
     made = pack(recorded, tmp_path / "packed")
     assert sorted(path.name for path in made) == ["jobs.jsonl.gz", "rows.jsonl.gz", "sweep.json"]
     assert {path.name for path in (tmp_path / "packed").iterdir()} == {p.name for p in made}
-    assert rows_of(tmp_path / "packed") == rows_of(recorded)
+    assert rows_below(tmp_path / "packed") == rows_below(recorded)
     assert list(recorded_jobs(tmp_path / "packed")) == list(recorded_jobs(recorded))
     again = pack(recorded, tmp_path / "again")
     assert [one.read_bytes() for one in again] == [one.read_bytes() for one in made]
@@ -172,7 +169,7 @@ def test_damage_is_one_line(recorded: Path, tmp_path: Path) -> None:
     for data in (*flipped, whole[:-20], gzip.compress(b" " * 2**26)):
         path.write_bytes(data)
         with pytest.raises(RowsError, match=r"^[^\n]*rows.jsonl.gz[^\n]*$"):
-            rows_of(path.parent)
+            rows_below(path.parent)
     path.write_bytes(whole)
     for text in ("[]", '{"job": "a", "rows": 9, "config": null}', "{"):
         jobs.write_bytes(gzip.compress(text.encode()))
@@ -190,22 +187,17 @@ def test_interval_covers_the_true_median_in_95_percent_of_experiments(n: int) ->
         assert found.value == pytest.approx(statistics.median(samples))
         covered += found.low <= 0.6931 <= found.high
     assert 0.94 <= covered / 1000 <= 0.9995
-
-
-def test_few_samples_have_their_extremes_as_interval_and_none_have_no_median() -> None:
-    assert median([3.0, 1.0, 2.0]) == Median(2.0, 1.0, 3.0)
+    assert median([3.0, 1.0, 2.0]) == Median(2.0, 1.0, 3.0)  # of few, the extremes
     with pytest.raises(ValueError, match="at least one"):
         median([])
 
 
-RULE = {"min_samples": 10, "max_samples": 50, "precision": 0.01, "out_of_time": False}
-
-
 def test_sampling_ends_when_it_converged_at_the_cap_or_at_the_time_limit() -> None:
+    rule = {"min_samples": 10, "max_samples": 50, "precision": 0.01, "out_of_time": False}
     steady, noisy = [100.0, 100.1] * 10, [50.0, 150.0] * 25
-    assert stop_reason(steady, **RULE) == "converged"
-    assert stop_reason(steady[:9], **RULE) is None
-    assert stop_reason(noisy[:49], **RULE) is None
-    assert stop_reason(noisy, **RULE) == "max_samples"
-    assert stop_reason(noisy[:2], **RULE | {"out_of_time": True}) == "time_limit"
-    assert stop_reason([], **RULE | {"out_of_time": True}) is None
+    assert stop_reason(steady, **rule) == "converged"
+    assert stop_reason(steady[:9], **rule) is None
+    assert stop_reason(noisy[:49], **rule) is None
+    assert stop_reason(noisy, **rule) == "max_samples"
+    assert stop_reason(noisy[:2], **rule | {"out_of_time": True}) == "time_limit"
+    assert stop_reason([], **rule | {"out_of_time": True}) is None

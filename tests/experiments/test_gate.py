@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 from itertools import product
 
-import numpy as np
 import pytest
 import torch
 
 from experiments.worker import gate
-from experiments.worker.gate import Verdict, check, fingerprint, spacing
+from experiments.worker.gate import Verdict, check, fingerprint
 from experiments.worker.inputs import Values
 from experiments.worker.place import Place
 from experiments.worker.trial import Bench
@@ -45,18 +44,16 @@ def test_the_right_answer_passes_and_all_zeros_fail(n: int, dtype: torch.dtype) 
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("factor", [1.05, math.nan, math.inf])
-def test_one_wrong_element_fails(
-    dtype: torch.dtype, factor: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_wrong_element_fails(dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gate, "CHUNK_ELEMENTS", 60)  # a row at a time
     x = random_input(3, 60, dtype)
-    y = answer(x)
-    y[1, 17] *= factor
-    verdict = check(y, x, SOFTMAX, "torch")
-    assert "1 of 180 elements" in str(verdict.reason)
-    off = (factor - 1) * answer(x)[1, 17].item()
-    assert verdict.max_abs_error == (pytest.approx(off, rel=0.1) if factor == 1.05 else None)
+    off = pytest.approx(0.05 * answer(x)[1, 17].item(), rel=0.1)
+    for factor, error in ((1.05, off), (math.nan, None), (math.inf, None)):
+        y = answer(x)
+        y[1, 17] *= factor
+        verdict = check(y, x, SOFTMAX, "torch")
+        assert "1 of 180 elements" in str(verdict.reason)
+        assert verdict.max_abs_error == error
 
 
 def test_a_biased_row_fails_though_each_element_is_within_a_spacing() -> None:
@@ -87,13 +84,6 @@ def test_other_shapes_dtypes_and_the_input_itself_fail_and_a_copy_must_be_exact(
     ):
         assert said in str(check(wrong, x, given, "torch").reason)
     assert check(x.clone(), x, COPY, "torch").reason is None
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.float64])
-def test_spacing_is_the_distance_to_the_next_number(dtype: torch.dtype) -> None:
-    values = torch.tensor([1.0, 0.999, 1.5, 2.0, 3e-3, 6e-8, 1e-7, 0.0], dtype=dtype)
-    expected = np.spacing(values.numpy()).astype(np.float64)
-    assert spacing(values.double(), dtype).numpy() == pytest.approx(expected, rel=1e-12, abs=0)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -143,16 +133,13 @@ def test_every_output_is_compared_in_its_own_dtype(monkeypatch: pytest.MonkeyPat
     ):
         assert said in str(check(answer, given, LOGPROB_ENTROPY, "torch").reason)
 
-
-def test_whole_numbers_are_right_or_wrong() -> None:
-    class Best(Operation):
+    class Best(Operation):  # whole numbers are right or wrong
         name = "best"
         outputs = (Array("y", (M,), torch.int64),)
 
         def reference(self, x: torch.Tensor) -> torch.Tensor:
             return x.argmax(1)
 
-    x = torch.randn((5, 300))
-    assert check(x.argmax(1), x, Best(), "torch").reason is None
-    off = x.argmax(1) + torch.tensor([0, 0, 0, 0, 1])
-    assert "1 of 5 elements" in str(check(off, x, Best(), "torch").reason)
+    off = given[0].argmax(1) + torch.tensor([0, 0, 0, 0, 1])
+    assert check(given[0].argmax(1), given[0], Best(), "torch").reason is None
+    assert "1 of 5 elements" in str(check(off, given[0], Best(), "torch").reason)

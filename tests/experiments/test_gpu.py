@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from experiments.worker.place import take_place
-from experiments.worker.timers import CannotTime, Protocol, Subject, events
+from experiments.worker.timers import CannotTime, Subject, events
 from experiments.worker.trial import Bench, Flush
 from kernels.language import jit, tl
 from tests.conftest import ROOT, Command, once_each, shape
@@ -57,11 +57,18 @@ def test_any_operation_is_timed_on_a_card_and_gives_all_memory_back(
         assert outcome["batch_invariant"] is not None
 
 
-def test_rows_tell_the_launch_and_the_state_of_the_machine(bench: Bench) -> None:
+def test_rows_tell_the_launch_the_memory_and_the_state_of_the_machine(bench: Bench) -> None:
     row = measured(bench, "kernels.softmax.hybrid.FusedRow", 512, 1000)
     assert [row[name] for name in ("status", "programs", "warps", "spills")] == ["ok", 512, 4, 0]
     assert min(row[name] for name in ("registers", "sm_clock_mhz", "power_w")) > 0
     assert isinstance(row["throttled"], list)
+    size = 4 << 20  # the most of a call is its output and what it makes on the way
+    for target, sizes in (
+        ("kernels.softmax.library.TorchSoftmax", [size]),
+        ("kernels.softmax.library.Naive", range(2 * size, 4 * size)),
+        ("tests.doubles.operations.GrowInPlace", [0]),
+    ):
+        assert measured(bench, target, 1024, 1024)["peak_bytes"] in sizes
 
 
 def test_a_lost_cuda_context_costs_its_own_point_alone(sweep: Command) -> None:
@@ -82,11 +89,8 @@ def sampled(
     x: torch.Tensor,
     least: int = 50,
 ) -> list[float]:
-    protocol = Protocol(
-        timer="events", cache="cold", warmup=3, min_samples=least, max_samples=100, precision=0.01,
-        sampling_limit_s=30, compile_limit_s=30,
-    )  # fmt: skip
-    return events.sample(Subject(call, (x,), lambda _: (x,), before), protocol).samples_us
+    chosen = test_timers.protocol(min_samples=least, max_samples=100, precision=0.01)
+    return events.sample(Subject(call, (x,), lambda _: (x,), before), chosen).samples_us
 
 
 def elapsed(*what: Any) -> float:
@@ -142,29 +146,24 @@ def test_a_flush_drives_out_of_l2_whatever_was_left_there(left: str) -> None:
     assert cold > warm + 0.75 * (in_turn - warm)
 
 
-def test_a_host_that_stumbles_leaves_no_mark_on_the_samples() -> None:
-    calls = 0
+def test_a_host_that_stumbles_leaves_no_mark_and_one_that_waits_for_the_device_is_refused() -> None:
+    calls = cycle(range(7))
 
     def stumbling(x: torch.Tensor) -> torch.Tensor:
-        nonlocal calls
-        calls += 1
-        if calls % 7 == 0:
+        if not next(calls):
             time.sleep(1e-3)
         return torch.clone(x)
 
-    x, flush = torch.randn(512, 512, device="cuda"), Flush("cuda", 60 << 20)
-    samples = sampled(stumbling, flush, x, 100)
-    assert (len(samples), max(samples) < 100) == (100, True)
-
-
-def test_a_call_that_waits_for_the_device_is_refused_by_events() -> None:
     def waiting(x: torch.Tensor) -> torch.Tensor:
         y = torch.clone(x)
         torch.cuda.synchronize()
         return y
 
+    x, flush = torch.randn(512, 512, device="cuda"), Flush("cuda", 60 << 20)
+    samples = sampled(stumbling, flush, x, 100)
+    assert (len(samples), max(samples) < 100) == (100, True)
     with pytest.raises(CannotTime, match="timing=host"):
-        elapsed(waiting, None, torch.randn(512, 512, device="cuda"))
+        elapsed(waiting, None, x)
 
 
 @pytest.mark.parametrize(
@@ -186,13 +185,3 @@ def test_a_cheat_on_a_card_has_no_time(
     how = {"file": file, "function": function, "operation": "softmax"}
     outcome = measured(bench, "experiments.worker.outside.Function", 8192, 32000, **how)
     assert outcome["status"] in status.split("|"), outcome.get("reason")
-
-
-def test_the_most_memory_of_a_call_is_its_output_and_what_it_makes_on_the_way(bench: Bench) -> None:
-    size = 4 << 20
-    for target, sizes in (
-        ("kernels.softmax.library.TorchSoftmax", [size]),
-        ("kernels.softmax.library.Naive", range(2 * size, 4 * size)),
-        ("tests.doubles.operations.GrowInPlace", [0]),
-    ):
-        assert measured(bench, target, 1024, 1024)["peak_bytes"] in sizes

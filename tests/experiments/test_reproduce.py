@@ -14,10 +14,7 @@ import pytest
 
 from experiments.data.rows import Row, read_rows, rows_files
 from experiments.reproduce import difference, jobs_of, main
-
-
-def rows_below(folder: Path) -> list[Row]:
-    return [row for path in rows_files(folder) for row in read_rows(path)]
+from tests.conftest import rows_below
 
 
 def points(folder: Path) -> list[tuple[Any, ...]]:
@@ -61,16 +58,11 @@ def test_exactly_the_recorded_points_are_measured_again_under_their_keys(
 
 def test_points_that_come_back_otherwise_are_counted_by_what_differs(folder: Path) -> None:
     row = rows_below(folder)[0]
+    there = row.environment
     assert (difference(row, row), difference(row, None)) == ("", "it was not measured")
     for fields, said in (
-        (
-            {"environment": {**row.environment, "torch": "9"}},
-            f"torch {row.environment['torch']} → 9",
-        ),
-        (
-            {"environment": {**row.environment, "source": "b"}},
-            f"source {row.environment['source']} → b",
-        ),
+        ({"environment": there | {"torch": "9"}}, f"torch {there['torch']} → 9"),
+        ({"environment": there | {"source": "b"}}, f"source {there['source']} → b"),
         ({"gpu": "X"}, f"gpu {row.gpu} → X"),
         ({}, "do not record"),
     ):

@@ -22,7 +22,6 @@ from experiments.worker.timers import Call, CannotTime, Protocol, Sampling, Subj
 from experiments.worker.timers.graph import cold_buffers
 from experiments.worker.trial import Bench, Flush
 from tests.doubles.cuda import Card
-from tests.experiments.test_data import row
 
 
 def protocol(**changes: Any) -> Protocol:
@@ -111,28 +110,19 @@ def test_a_window_in_which_another_process_had_the_core_is_no_sample(
     assert why.startswith("disturbed: another process had a core in ")
 
 
-@pytest.mark.parametrize(
-    ("moved", "memory", "buffers"),
-    [
+def test_a_rotation_exceeds_three_times_l2_and_fits_the_card(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for moved, memory, buffers in (
         (1 << 20, 80 << 30, 181),  # enough to exceed three times L2
         (1 << 30, 80 << 30, 4),  # as many as 4 GiB hold
         (256 << 20, 8 << 30, 4),  # as many as an eighth of a small card's memory holds
-    ],
-)
-def test_a_rotation_exceeds_three_times_l2_and_fits_the_card(
-    moved: int, memory: int, buffers: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    card = SimpleNamespace(total_memory=memory)
-    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: card)
-    assert cold_buffers(moved, 60 << 20) == buffers
+    ):
+        card = SimpleNamespace(total_memory=memory)
+        monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _, card=card: card)
+        assert cold_buffers(moved, 60 << 20) == buffers
     with pytest.raises(CannotTime, match="more than 2048"):
         cold_buffers(0, 60 << 20)
-
-
-def recipe(place: str) -> str:
-    """The block of docs/extending.md that belongs at a place."""
-    text = (ROOT / "docs" / "extending.md").read_text()
-    return text.partition(f"# {place}\n")[2].partition("```")[0]
 
 
 def measured(
@@ -196,31 +186,14 @@ def test_a_chain_that_goes_wrong_or_has_no_meaning_has_no_time(
 def test_the_recipe_of_a_timer_is_one_module(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "process.py").write_text(recipe("experiments/worker/timers/process.py"))
+    page = (ROOT / "docs" / "extending.md").read_text()
+    code = page.partition("# experiments/worker/timers/process.py\n")[2].partition("```")[0]
+    (tmp_path / "process.py").write_text(code)
     monkeypatch.setattr(timers, "__path__", [*timers.__path__, str(tmp_path)])
     outcome = measured("process")
     assert (outcome["status"], outcome["timer"]) == ("ok", "process"), outcome["reason"]
     assert len(outcome["samples_us"]) == 20
     assert sorted(path.stem for path in Path(host.__file__).parent.glob("[a-z]*.py")) == [*TIMERS]
-
-
-def test_the_recipe_of_a_rows_field_is_a_line_in_the_schema_and_one_where_it_is_measured() -> None:
-    edited = []
-    for module, place, before in (
-        ("measure", "worker/measure.py, in what _timed returns", '"late": sampling.late,\n'),
-        ("rows", "data/rows.py, in class Row", "    # machine state\n"),
-    ):
-        file = ROOT / "experiments" / place.partition(",")[0]
-        source = file.read_text()
-        assert source.count(before) == 1
-        names = {"__name__": f"experiments.{file.parent.name}.{module}", "__file__": str(file)}
-        exec(source.replace(before, before + recipe(f"experiments/{place}")), names)
-        edited.append(names)
-    outcome = measured("host", edited[0]["measure"])
-    assert outcome["reserved_bytes"] is None  # there is no card here
-    old = row().model_dump()
-    assert edited[1]["Row"].model_validate(old).reserved_bytes is None
-    assert edited[1]["Row"].model_validate(old | {"reserved_bytes": 7}).reserved_bytes == 7
 
 
 @pytest.mark.parametrize(

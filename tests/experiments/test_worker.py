@@ -15,26 +15,21 @@ from typing import Any
 
 import pytest
 
-from experiments.child import one_line
 from experiments.sweep import client
 from experiments.sweep.client import Worker, WorkerDied, WorkerError
-from experiments.worker.describe import _unpacked, describe, source_hash
+from experiments.worker.describe import _unpacked, source_hash
 from experiments.worker.measure import fields_of, recorded
 from experiments.worker.place import commit
-from kernels.device import Device
-
-TIMING = {
-    "timer": "auto", "cache": "warm", "warmup": 1, "min_samples": 3, "max_samples": 3,
-    "precision": 0.5, "sampling_limit_s": 30.0, "compile_limit_s": 30.0,
-}  # fmt: skip
+from tests.experiments.test_timers import protocol
 
 
 def measured(worker: Worker, double: str, **tunables: Any) -> dict[str, Any]:
     config = {"_target_": f"tests.doubles.{double}", **tunables}
-    point = {
-        "kernel": config, "rows": 2, "cols": 4, "dtype": "float32", "seed": 0, "timing": TIMING
-    }  # fmt: skip
-    return worker.request({"do": "measure", "point": point}, sampling=60.0, compiling=60.0)
+    timing = vars(protocol(timer="auto", cache="warm"))
+    point = {"kernel": config, "rows": 2, "cols": 4, "dtype": "float32", "seed": 0}
+    return worker.request(
+        {"do": "measure", "point": point | {"timing": timing}}, sampling=60.0, compiling=60.0
+    )
 
 
 def test_prints_of_any_kind_go_to_a_log_of_bounded_size(worker: Worker) -> None:
@@ -76,12 +71,6 @@ def test_a_log_is_a_regular_file_or_no_worker_starts(tmp_path: Path, kind: str) 
     with pytest.raises(WorkerError, match=r"worker\.log cannot be written: "):
         Worker("cpu", 0, log).start()
     assert elsewhere.read_text() == "untouched"
-
-
-def test_an_error_in_one_line_names_no_path_user_or_host() -> None:
-    text = one_line(RuntimeError("first\nsecond of /home/someone/secret/file.py " + "x" * 400))
-    assert text.startswith("RuntimeError: first second of file.py xxx")
-    assert len(text) == 300
 
 
 def test_code_that_is_changed_or_not_tracked_is_dirty(tmp_path: Path) -> None:
@@ -188,16 +177,3 @@ def test_an_installed_module_counts_by_its_version_alone(library: Path, folder: 
     _unpacked.cache_clear()
     begin = "import bought, torch.nn, os, numpy.linalg"
     assert not changes(library, begin, f"{folder}/bought.py")
-
-
-def test_a_points_bytes_and_flops_are_what_its_variant_declares() -> None:
-    job = {"shapes": [[4, 8]], "dtypes": ["float16", "float32"]}
-    kernels = ("cross_entropy.online.CeOnline", "attention.attention_naive.AttentionNaive")
-    loss, attention = (
-        describe(job | {"kernel": {"_target_": f"kernels.{name}"}}, Device("cpu", "cpu"))
-        for name in kernels
-    )
-    sizes = [32 * itemsize + 4 * (8 + 4) for itemsize in (2, 4)]  # targets and losses beside x
-    assert [point["compulsory_bytes"] for point in loss["points"]] == sizes
-    assert (loss["flops"], attention["flops"]) == (None, "512MN")
-    assert [point["flops"] for point in attention["points"]] == [512 * 32] * 2

@@ -132,8 +132,9 @@ def shapes() -> list[Shape]:
 @pytest.mark.parametrize("card", CARDS.values(), ids=CARDS)
 def test_no_launch_asks_for_more_than_the_card_has(card: Device, launched: Seen) -> None:
     asked = refused = 0
+    half = [*CARDS].index(card.name) // 2 % 2  # of two cards alike, of neighbours the other half
     for name, kernel in kernels().items():
-        for shape in shapes():
+        for shape in shapes()[half::2]:
             for dtype in (F32, F16, BF16):
                 place = f"{name} {shape} {dtype} on {card.name}"
                 reason = kernel.unsupported(shape, dtype, card)

@@ -191,7 +191,7 @@ def same_bits(found: Any, wanted: Any) -> bool:
 
 @every
 # The same points every time: a logsumexp that happens to be near zero has few digits
-@settings(max_examples=8, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=5, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(data=st.data(), layout=st.sampled_from(LAYOUTS), seed=st.integers(0, 99))
 def test_a_prepared_kernel_is_right_for_other_values_of_any_shape_and_layout(
     name: str, data: st.DataObject, layout: str, seed: int
@@ -272,7 +272,7 @@ def test_infinities_and_nan_come_out_as_from_pytorch(name: str, repeats: int) ->
             pytest.skip("takes no such rows, or too long")
     if kernel.operation.name.startswith("logprob_entropy"):
         rows = rows[~rows.isposinf().any(1)]  # a probability of inf / inf is no promise
-    for dtype in (F32, BF16):
+    for dtype in (F32, BF16) if repeats == 1 else (F32,):
         _, *others = kernel.operation.make_inputs(tuple(rows.shape), dtype, HERE.kind, 0)
         x = rows.to(dtype)
         wanted = by_torch(kernel.operation, x, *others)
@@ -296,11 +296,11 @@ def runs_wide(kernel: Kernel, x: torch.Tensor) -> bool:
     ],
 )
 def test_wide_rows_and_sums_beyond_float16_are_right(name: str) -> None:
-    kernel, cols = kernels()[name], 70_000  # exponentials of 1 add up to more than 65504
-    if kernel.unsupported((2, cols), F16, HERE) is not None:
+    kernel, shape = kernels()[name], (1, 70_000)  # exponentials of 1 add up to more than 65504
+    if kernel.unsupported(shape, F16, HERE) is not None:
         pytest.skip("takes no such rows")
-    _, *targets = kernel.operation.make_inputs((2, cols), F16, HERE.kind, 0)
-    x = torch.zeros(2, cols, dtype=F16, device=HERE.kind)
+    _, *targets = kernel.operation.make_inputs(shape, F16, HERE.kind, 0)
+    x = torch.zeros(shape, dtype=F16, device=HERE.kind)
     answers, wanted = kernel(x.clone(), *targets), kernel.operation.reference(x, *targets)
     for y, due in zip(as_tuple(answers), as_tuple(wanted), strict=True):
         torch.testing.assert_close(y.double(), due, rtol=1e-2, atol=1e-5)
@@ -323,7 +323,7 @@ def test_float64_statistics_leave_only_the_last_rounding() -> None:
 
 @pytest.mark.parametrize("name", [name for name in HERE_RUN if not kernels()[name].packages])
 def test_bits_are_repeated_and_a_row_does_not_depend_on_how_many_come_along(name: str) -> None:
-    kernel, shape = kernels()[name], (40, 20) if narrow(name) else (40, 300)
+    kernel, shape = kernels()[name], (20, 20) if narrow(name) else (20, 300)
     shape = (60, 20) if of_heads(kernel.operation) else shape
     shapes = [shape] if HERE.kind == "cpu" or narrow(name) else [shape, (300, 50_257), (40, 65_536)]
     for shape in shapes:
@@ -332,7 +332,7 @@ def test_bits_are_repeated_and_a_row_does_not_depend_on_how_many_come_along(name
         inputs = kernel.operation.make_inputs(shape, BF16, HERE.kind, 5)
         call = kernel.prepare(*inputs)
         first = [y.clone() for y in as_tuple(call(*(x.clone() for x in inputs)))]
-        for _ in range(2 if HERE.kind == "cpu" else 50):
+        for _ in range(1 if HERE.kind == "cpu" else 50):
             assert same_bits(call(*(x.clone() for x in inputs)), first)
         if kernel.backend != "triton" or kernel.operation.name.startswith("softmax"):
             continue  # a softmax is asked for it: see test_functions.py
@@ -391,14 +391,15 @@ def test_no_elements_are_an_answer_without_any_package(name: str) -> None:
 def test_what_it_declares_to_move_is_what_it_moves(name: str, tunables: dict[str, Any]) -> None:
     config = configured(name) | tunables
     heads = of_heads(build_kernel(config).operation)
-    for rows, cols in [(66, 33)] if heads else [(26, 14), (3, 97)]:
+    for rows, cols in [(66, 33)] if heads else [(26, 14), (3, 97) if tunables else (1, 4200)]:
         point = {"kernel": config, "rows": rows, "cols": cols, "dtype": "float16", "seed": 0}
         record = count(point, HERE)
         if record["method"] == "none":
             assert record["reason"].startswith(("not countable: ", "needs ", "takes ", "on a CPU"))
         elif "naive" not in (name, tunables.get("softmax")) and tunables.get("library") != "math":
             # `naive` counts a row's numbers otherwise, "math" is not one operation
-            assert record["difference"] is None
+            twice = name == "kl_grad_auto" and cols > 1000  # it declares what a cluster reads
+            assert (record["difference"] is None) is not twice
 
 
 # PyTorch's own round some 16-bit answers twice; a whole block of 65536 takes ptxas minutes

@@ -257,16 +257,16 @@ def test_any_call_gets_the_answer_and_gradient_of_float64(
     # PyTorch's own refuses no column and no class
     assume(0 not in x.shape or called not in ("logsumexp", *OF_ROWS))
     assume(called != "cross_entropy" or x.shape[options["dim"] if x.dim() > 1 else 0] > 0)
-    assume(called != "kl_div" or x[..., 0].numel() < 100)  # a row's program interpreted is slow
+    assume(target is None or x.numel() < 33 * max(x.shape[-1], 1))  # a row's program takes a while
     as_due(x, called, target, **options)
 
 
 @every
 def test_rows_of_many_tiles_are_right(device: str, called: str) -> None:
-    x = torch.randn(2, 40_000, device=device)
+    x = torch.randn(2, 20_000, device=device)
     # a whole tile of it first; gradients in PyTorch's formulas of the others are NaN for it
-    x[1, :39_000] = -60 if called in OF_ROWS else -math.inf
-    target = torch.tensor([7, 39_500], device=device)
+    x[1, :19_000] = -60 if called in OF_ROWS else -math.inf
+    target = torch.tensor([7, 19_500], device=device)
     target = torch.randn_like(x) if called == "kl_div" else target
     as_due(x, called, target)
     if called == "softmax":

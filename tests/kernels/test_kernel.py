@@ -223,7 +223,7 @@ NO_CLUSTERS = {"capability": (8, 9)}  # in place of an H200's
 NO_GPU = {"kind": "cpu", "capability": None, "registers_per_sm": None}
 OLD = {"capability": (7, 5)}
 BLACKWELL = {"capability": (12, 0), "name": "a card"}
-CASES: list[tuple[str, dict[str, Any], tuple[int, int], torch.dtype, dict[str, Any], str | None]]
+CASES: list[tuple[str, dict[str, Any], tuple[int, ...], torch.dtype, dict[str, Any], str | None]]
 CASES = [
     ("fused", {}, (4096, 32768), F32, {}, None),
     # what shared memory cannot hold is launched all the same: the card decides
@@ -233,6 +233,9 @@ CASES = [
     ("fused_row", {}, (4096, 131072), F32, {}, "a row of 131072 takes 131072 registers (padded"),
     ("fused_row", {}, (1, (1 << 20) + 1), F32, NO_GPU, "Triton's largest block, 1048576"),
     *((name, {}, (4096, 1 << 24), F32, {}, None) for name in ("hybrid", "online", "three_pass")),
+    *((name, {}, (2, 3, 4), F32, {}, "3 dimensions") for name in ("online", "torch", "copy")),
+    *((name, {}, (2, 3), torch.int32, {}, "int32") for name in ("online", "torch", "copy")),
+    *(("online", {}, shape, F64, {}, None) for shape in ((0, 5), (5, 0), (1, 1))),
     ("fused_multirow", {}, (4096, 4096), F64, {}, None),
     ("fused_multirow", {}, (4096, 4097), F16, {}, "takes rows of at most 4096 elements, not 4097"),
     (
@@ -336,16 +339,6 @@ def test_what_a_variant_cannot_do_is_said_in_a_sentence(case: Any) -> None:
 
 OF_SOFTMAX = [n for n in KERNELS if built(n).operation.name in ("softmax", "copy")]
 PEERS = [name for name in OF_SOFTMAX if built(name).packages]
-
-
-@pytest.mark.parametrize("name", sorted({*OF_SOFTMAX} - {*PEERS, "cluster", "cooperative"}))
-def test_a_matrix_of_floats_is_taken_whatever_its_shape_and_nothing_else(name: str) -> None:
-    kernel = built(name)
-    assert "3 dimensions" in (kernel.unsupported((2, 3, 4), F32, H200) or "")
-    assert "int32" in (kernel.unsupported((2, 3), torch.int32, H200) or "")
-    for shape in ((0, 5), (5, 0), (1, 1), (1823, 781)):
-        for dtype in (F32, F16, BF16, F64):
-            assert kernel.unsupported(shape, dtype, H200) is None
 
 
 def test_what_is_missing_is_one_line_that_says_how_to_get_it(

@@ -14,13 +14,13 @@ import pytest
 from experiments.data.rows import read_rows, rows_files
 from experiments.slurm import State, divide, look, measure_shard
 from experiments.slurm import rows_of as measured_rows
-from experiments.sweep.jobs import with_roofs
+from experiments.sweep.jobs import compose, with_roofs
 from experiments.sweep.record import read_object
-from tests.conftest import QUICK, Command, Compose, once_each, shape
-from tests.experiments.conftest import pool, sweep_here, worker
+from tests.conftest import QUICK, Command, Composed, once_each, shape
+from tests.experiments.conftest import pool, sweep, worker
 from tests.slurm.cluster import LACKING, Cluster, wait_until
 
-__all__ = ["pool", "sweep_here", "worker"]  # fixtures
+__all__ = ["pool", "sweep", "worker"]  # fixtures
 
 on_slurm = pytest.mark.slurm
 pytestmark = pytest.mark.timeout(600)
@@ -54,11 +54,9 @@ def _as_in_a_job(pool: None) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("_as_in_a_job")
-def test_each_shard_is_measured_by_itself_as_one_sweep(
-    tmp_path: Path, compose_job: Compose
-) -> None:
+def test_each_shard_is_measured_by_itself_as_one_sweep(tmp_path: Path, composed: Composed) -> None:
     jobs = [
-        compose_job([f"kernel={kernel}", *variation, *FEW])
+        compose([f"kernel={kernel}", *variation, *FEW])
         for variation in (shape(4, [8, 16]), shape(4, 32))
         for kernel in ("good", "torch")
     ]
@@ -84,9 +82,9 @@ def test_each_shard_is_measured_by_itself_as_one_sweep(
 
 
 def test_a_state_is_what_slurm_says_or_else_what_the_rows_say(
-    compose_job: Compose,
+    composed: Composed,
 ) -> None:
-    jobs = [compose_job(["kernel=good", *shape(4, [8, 16]), *FEW])]
+    jobs = [compose(["kernel=good", *shape(4, [8, 16]), *FEW])]
 
     def state(slurm: dict[str, str] | None) -> State:
         return look(jobs, [], "7_0", slurm)
@@ -136,9 +134,9 @@ def test_rows_measured_without_slurm_are_not_mixed_with_its_own(
     assert done.status == 2
 
 
-def test_a_sweep_on_slurm_goes_on_there_alone(sweep_here: Command, tmp_path: Path) -> None:
+def test_a_sweep_on_slurm_goes_on_there_alone(sweep: Command, tmp_path: Path) -> None:
     (tmp_path / "out" / "slurm").mkdir(parents=True)
-    done = sweep_here(*ONE)
+    done = sweep(*ONE)
     assert "is a sweep's on Slurm (LAUNCHER=slurm); choose another" in done.error
     assert done.status == 2
 

@@ -11,22 +11,21 @@ import select
 import stat
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from experiments import child
-from experiments.data.rows import Row, read_rows, rows_files
 from experiments.errors import UserError
 from experiments.sweep import cards as sweep_cards
-from experiments.sweep import driver
 from experiments.sweep.cards import WorkerPool, lock_of, take, visible_cards
 from experiments.sweep.cards import cards_of as launcher_cards
 from experiments.sweep.client import Worker
-from tests.conftest import QUICK, ROOT, Command, Compose, once_each, shape
+from tests.conftest import QUICK, ROOT, Command, once_each, shape
 
 NVML = ROOT / "tests" / "doubles" / "nvml"
 HOLD = """
@@ -109,93 +108,47 @@ def test_every_user_can_open_the_lock_and_nobody_is_led_elsewhere(
     assert not (tmp_path / "precious").exists()
 
 
+@pytest.fixture
+def on_cards(
+    cards: list[str], sweep: Command, worker: Worker, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[Command]:  # fmt: skip
+    """Sweeps of three shards, a width each, on cards in whose place are workers on this CPU."""
+    other = Worker("cpu", 1, tmp_path / "worker.log")
+    monkeypatch.setattr(sweep_cards, "Worker", lambda _, card, *__: (worker, other)[card])
+    monkeypatch.setattr(WorkerPool, "close", lambda pool: pool._locks.close())  # workers stay
+    asked = ["kernel=torch", *shape(4, 8), "grid.cols=8,16,32", "dtype=float32", "gpu=auto", *QUICK]
+    yield partial(sweep, *asked)
+    other.stop()
+
+
 def test_a_sweep_takes_its_card_and_a_dry_run_does_not(
-    cards: list[str], sweep: Command, worker: Worker, monkeypatch: pytest.MonkeyPatch
+    on_cards: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     taken: list[set[int]] = []
     monkeypatch.setattr(sweep_cards, "take", lambda cards: taken.append(cards) or ExitStack())
-    monkeypatch.setattr(sweep_cards, "Worker", lambda *_: worker)
-    monkeypatch.setattr(worker, "stop", lambda *_: None)
-    asked = ["kernel=good", *shape(4, 8), "dtype=float32", *QUICK, "gpu=auto"]
-    assert (sweep(*asked, "dry_run=true").status, taken) == (0, [])
-    assert (sweep(*asked).status, taken) == (0, [{0}])
+    assert (on_cards("dry_run=true").status, taken) == (0, [])
+    assert (on_cards().status, taken) == (0, [{0}])
 
 
-class Disguised(Worker):
-    """A worker on the CPU that says it is on a card."""
-
-    kinds = ("NVIDIA H200",) * 2
-
-    def __init__(self, card: int, log: Path) -> None:
-        super().__init__("cpu", card, log)
-
-    def start(self) -> dict[str, Any]:
-        handshake = super().start()
-        handshake["device"]["name"] = self.kinds[self.card]
-        return handshake
+def test_a_shard_is_measured_on_one_card_in_all_rounds_and_resumed_there(on_cards: Command) -> None:
+    for cards, rounds in (("[0,1]", 2), ("[1,0]", 3)):  # in whatever order the cards are named
+        done = on_cards(f"hydra.launcher.cards={cards}", f"rounds={rounds}")
+        assert (done.status, len(done.rows)) == (0, 3 * 2 * rounds), done.stderr
+        assert once_each(done.rows)
+        places = {row.cols: {r.card for r in done.rows if r.cols == row.cols} for row in done.rows}
+        assert all(len(found) == 1 for found in places.values())
+        assert set.union(*places.values()) == {0, 1}
 
 
-@pytest.fixture(scope="module")
-def hosts_cards(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Worker]]:
-    """Two of them, for all sweeps of this module."""
-    folder = tmp_path_factory.mktemp("cards")
-    workers: list[Worker] = [Disguised(card, folder / f"{card}.log") for card in range(2)]
-    yield workers
-    for worker in workers:
-        worker.stop()
+def test_cards_of_two_kinds_are_refused(on_cards: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    start = Worker.start
 
+    def disguised(self: Worker) -> dict[str, Any]:
+        handshake = start(self)
+        name = ("NVIDIA H200", "NVIDIA L4")[self.card]
+        return handshake | {"device": handshake["device"] | {"name": name}}
 
-Sweep = Callable[..., list[Row]]
-
-
-@pytest.fixture
-def run(
-    tmp_path: Path, hosts_cards: list[Worker], compose_job: Compose,
-    monkeypatch: pytest.MonkeyPatch,
-) -> Sweep:  # fmt: skip
-    """Sweeps shards, a width each, over cards; gives all rows of the folder."""
-
-    class Pool(WorkerPool):
-        def worker(self, device: str, card: int) -> Worker:
-            return self.workers.setdefault((device, card), hosts_cards[card])
-
-        def close(self) -> None:
-            """The workers stay for the next sweep."""
-
-    monkeypatch.setattr(driver, "WorkerPool", Pool)
-
-    def swept(cards: list[int], *others: str, widths: tuple[int, ...] = (8, 16, 32)) -> list[Row]:
-        common = ["dtype=float32", "tracker=none", "remeasure=false", f"out={tmp_path}", *QUICK]
-        driver.run(
-            [compose_job([f"kernel={kernel}", *shape(4, n), *common, *others])
-             for n in widths for kernel in ("torch", "copy")], cards,
-        )  # fmt: skip
-        return [row for path in rows_files(tmp_path) for row in read_rows(path)]
-
-    return swept
-
-
-def cards_of(rows: list[Row]) -> dict[int, set[int]]:
-    """By width, the cards that its rows are of."""
-    return {n: {row.card for row in rows if row.cols == n} for n in {row.cols for row in rows}}
-
-
-def test_a_shard_is_measured_on_one_card_in_all_rounds_and_resumed_there(run: Sweep) -> None:
-    rows = run([0, 1], "rounds=2")
-    assert once_each(rows)
-    assert len(rows) == 3 * 2 * 2
-    places = cards_of(rows)
-    assert all(len(cards) == 1 for cards in places.values())
-    assert set.union(*places.values()) == {0, 1}
-    # nothing again, in whatever order the cards are named
-    assert len(run([1, 0], "rounds=2")) == len(rows)
-    # a third round finds each shard on its card
-    longer = run([1, 0], "rounds=3", "overwrite=true")
-    assert len(longer) == 3 * 2 * (2 + 3)
-    assert cards_of(longer) == places
-
-
-def test_cards_of_two_kinds_are_refused(run: Sweep, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Disguised, "kinds", ("NVIDIA H200", "NVIDIA L4"))
-    with pytest.raises(UserError, match=r"card 0 is NVIDIA H200, card 1 is NVIDIA L4"):
-        run([0, 1])
+    monkeypatch.setattr(Worker, "start", disguised)
+    done = on_cards("hydra.launcher.cards=[0,1]")
+    assert "card 0 is NVIDIA H200, card 1 is NVIDIA L4" in done.error

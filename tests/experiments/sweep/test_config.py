@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -45,6 +43,7 @@ WRONG = {
     "hydra/launcher=joblib": "hydra.launcher.cards=all spreads a sweep over cards",
     "hydra/launcher=sweep,slurm": "a sweep has one hydra/launcher",
     "kernel=../kernel/copy": "names no file of conf/kernel/",
+    "tracker=online kernel=good": "tracker=online: no W&B key: set WANDB_API_KEY",
     "gpu=h200": "gpu=h200: this machine has no CUDA driver; gpu=cpu measures its CPU",
     "--dry-run": "--dry-run is no flag; write dry_run=VALUE",
     "~tracker": "~tracker names no file of conf/tracker/",
@@ -64,8 +63,11 @@ WRONG = {
 
 
 @pytest.mark.parametrize("words", WRONG, ids=lambda words: words[:40])
-def test_wrong_input_is_one_line_and_nothing_is_measured(sweep: Command, words: str) -> None:
-    done = sweep(*words.split())
+def test_wrong_input_is_one_line_and_nothing_is_measured(
+    sweep: Command, words: str, tmp_path: Path
+) -> None:
+    nobody = {"WANDB_API_KEY": "", "HOME": str(tmp_path), "NETRC": str(tmp_path / "none")}
+    done = sweep(*words.split(), **nobody)
     assert done.status == 2, done.stdout
     assert WRONG[words] in done.error
     assert done.rows == []
@@ -103,15 +105,6 @@ def test_a_glob_is_one_of_several_choices(sweep: Command) -> None:
     assert [line.split()[0] for line in done.stdout.splitlines()[1:-1]] == ["copy_triton", "good"]
 
 
-def test_online_without_a_key_is_refused_before_anything_is_measured(
-    sweep: Command, tmp_path: Path
-) -> None:
-    nobody = {"WANDB_API_KEY": "", "HOME": str(tmp_path), "NETRC": str(tmp_path / "none")}
-    done = sweep("kernel=good", *shape(4, 8), "tracker=online", **nobody)
-    assert (done.status, done.rows) == (2, [])
-    assert "tracker=online: no W&B key: set WANDB_API_KEY" in done.error
-
-
 def test_a_reader_that_goes_away_is_no_traceback() -> None:
     read, write = os.pipe()
     os.close(read)  # as `| head` leaves it
@@ -119,34 +112,3 @@ def test_a_reader_that_goes_away_is_no_traceback() -> None:
     done = subprocess.run(command, cwd=ROOT, stdout=write, stderr=subprocess.PIPE)
     os.close(write)
     assert (done.returncode, done.stderr) == (1, b"")
-
-
-def test_the_recipe_of_a_tunable_and_an_option_of_a_group(tmp_path: Path) -> None:
-    for room in ("conf", "experiments", "kernels"):
-        ignored = shutil.ignore_patterns("__pycache__")
-        shutil.copytree(ROOT / room, tmp_path / room, ignore=ignored)
-    recipe = (ROOT / "docs" / "extending.md").read_text().partition("## A tunable")[2]
-    lines = re.findall(r"^# in (\S+?)(?:, class (\w+))?\n(.+\n)", recipe, re.MULTILINE)
-    assert len(lines) == 4
-    for name, kind, line in lines:
-        path = tmp_path / name
-        text = path.read_text()
-        if kind:  # before the first field of the class
-            start = text.index(f"class {kind}(")
-            field = re.search(r"^    \w+: ", text[start:], re.MULTILINE)
-            assert field is not None
-            at = start + field.start()
-            path.write_text(text[:at] + line + text[at:])
-        else:
-            path.write_text(text + line)
-    [command] = re.findall(r"`python -m (experiments\.run .*)`", recipe.partition("\n## ")[0])
-    words = [*command.split(), "gpu=cpu", "tracker=none"]
-    done = [
-        subprocess.run(
-            [sys.executable, "-m", *words, *more], cwd=tmp_path, capture_output=True, text=True
-        )
-        for more in ([], ["timing.rest_s=99"])
-    ]
-    assert done[0].returncode == 0, done[0].stderr
-    assert {"fused_row,stages=1", "fused_row,stages=2"} <= set(done[0].stdout.split())
-    assert done[1].stderr == "error: timing.rest_s=99; it must be less than or equal to 60\n"

@@ -39,6 +39,10 @@ def test_a_run_without_m_is_a_sweep_of_one_job_with_its_roof(measured: Result) -
         assert row.wall_s >= row.sampling_s  # type: ignore[operator]
         assert row.model_bytes == row.compulsory_bytes == 2 * 16 * row.cols * 4
         assert row.model_formula == "2MN"
+        found = row.environment
+        assert (set(found["protocol"]), found["seed"]) == (set(PROTOCOL), 0)
+        assert {"numpy", "python", "system", "processor", "commit", "source"} <= set(found)
+        assert found["variables"]["OMP_NUM_THREADS"] == os.environ["OMP_NUM_THREADS"]
     assert "of roof" in done.stdout
     assert str(done.out / "table.md") in done.stdout
     text = "".join(path.read_text() for path in rows_files(done.out))
@@ -66,6 +70,9 @@ def test_what_has_a_row_is_measured_again_only_when_asked(sweep: Command, measur
     assert [row.started for row in order] == sorted(str(row.started) for row in order)
     over = sweep(*SMALL, "overwrite=true")
     assert sorted(row.attempt for row in over.rows if row.round == 0) == [1] * 4 + [2] * 4
+    other = sweep(*SMALL, "timing.min_samples=6")
+    taken = [row.environment["protocol"]["min_samples"] for row in other.rows]
+    assert (taken.count(5), taken.count(6)) == (16, 4)
 
 
 def test_rows_decide_the_status_and_not_the_files_beside_them(
@@ -189,12 +196,8 @@ def test_a_suspect_point_is_measured_once_more_also_after_a_kill(
     arguments = [*SMALL[:1], *shape(4, 8), "dtype=float32", *QUICK, "remeasure=true"]
     done = sweep(*arguments)
     assert done.status == 0, done.stderr
-    assert [f"{r.kernel} {r.attempt}" for r in done.rows] == [
-        "copy 1",
-        "copy 2",
-        "good 1",
-        "good 2",
-    ]
+    tries = [f"{row.kernel} {row.attempt}" for row in done.rows]
+    assert tries == ["copy 1", "copy 2", "good 1", "good 2"]
     assert "heating: from 30 to 41 °C; measured once more" in done.stderr
     assert "2 of 2 points are suspect (heating 2)" in done.stdout
     [path] = done.out.rglob("good/rows.jsonl")
@@ -214,18 +217,3 @@ def test_twins_are_one_variant_under_two_names_and_jobs_may_share_a_point(sweep:
     assert once_each(done.rows)
     twins = [row for row in done.rows if row.kernel != "copy"]
     assert len({(row.environment["target"], json.dumps(row.params)) for row in twins}) == 1
-
-
-def test_a_row_keeps_what_repeats_it_when_the_configuration_beside_it_changes(
-    sweep: Command,
-) -> None:
-    arguments = ["kernel=good", *shape(4, 8), "dtype=float32", "timing.max_samples=20", "seed=3"]
-    sweep(*arguments, "timing.min_samples=5")
-    done = sweep(*arguments, "timing.min_samples=6")
-    rows = [row for row in done.rows if row.kernel == "good"]
-    assert sorted(row.environment["protocol"]["min_samples"] for row in rows) == [5, 6]
-    found = rows[0].environment
-    assert set(found["protocol"]) == set(PROTOCOL)
-    assert (found["seed"], found["target"]) == (3, "tests.doubles.kernels.Good")
-    assert {"torch", "numpy", "python", "system", "processor", "commit", "source"} <= set(found)
-    assert found["variables"]["OMP_NUM_THREADS"] == os.environ["OMP_NUM_THREADS"]

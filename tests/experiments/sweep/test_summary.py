@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from experiments.api import lines_of
+from experiments.sweep.jobs import compose
 from experiments.sweep.plan import Point
 from experiments.sweep.summary import Progress, account, print_summary
 from tests.analysis.plausible import row
-from tests.conftest import Compose
+from tests.conftest import Composed
 
 
 def cells_of(out: Path) -> list[list[str]]:
@@ -20,21 +21,21 @@ def cells_of(out: Path) -> list[list[str]]:
     return [line.strip("| ").split(" | ") for line in lines]
 
 
-def test_a_time_that_did_not_converge_says_why_sampling_ended(tmp_path: Path) -> None:
-    for reason, status in (
-        ("converged", "ok"),
-        ("max_samples", "ok; not converged: max samples"),
-        ("time_limit", "ok; not converged: time limit"),
-    ):
-        print_summary([row("torch", 1024, time_us=10.0, stop_reason=reason)], {}, tmp_path, "", [])
-        assert cells_of(tmp_path)[-1][-1] == status
-
-
-def test_both_tables_are_sorted_by_dtype_columns_and_rows(tmp_path: Path) -> None:
-    shapes = [(8, 256), (4, 1024), (4, 256)]
-    rows = [row("torch", n, rows=m, key=f"{m} {n}", time_us=9.0) for m, n in shapes]
+def test_tables_are_sorted_and_a_time_that_did_not_converge_says_why_sampling_ended(
+    tmp_path: Path,
+) -> None:
+    rows = [
+        row("torch", n, rows=m, key=f"{m} {n}", time_us=9.0, stop_reason=reason)
+        for m, n, reason in (
+            (8, 256, "time_limit"), (4, 1024, "max_samples"), (4, 256, "converged")
+        )
+    ]  # fmt: skip
     print_summary(rows, {}, tmp_path, "", [])
-    assert [line[1] for line in cells_of(tmp_path)] == ["4×256", "8×256", "4×1024"]
+    assert [(line[1], line[-1]) for line in cells_of(tmp_path)] == [
+        ("4×256", "ok"),
+        ("8×256", "ok; not converged: time limit"),
+        ("4×1024", "ok; not converged: max samples"),
+    ]
     found = [(line["rows"], line["cols"]) for line in lines_of(rows, ["torch"])]
     assert found == [(4, 256), (8, 256), (4, 1024)]
 
@@ -72,14 +73,14 @@ def test_a_sweep_over_tunables_ends_with_the_best_setting_of_each_shape(
 
 def test_a_narrow_terminal_shows_every_column_and_one_line_of_progress(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch,
-    compose_job: Compose,
+    composed: Composed,
 ) -> None:  # fmt: skip
     for name, value in {"FORCE_COLOR": "1", "COLUMNS": "80", "LINES": "40"}.items():
         monkeypatch.setenv(name, value)
     slow = row("fused_multirow", 1024, time_us=76830.4, stop_reason="max_samples")
     print_summary([slow], {}, tmp_path, "", [])
     declared = {"dtype": "float32", "rows": 4096, "cols": 16384, "refusal": None}
-    job = compose_job(["kernel=online", "kernel.block_size=4096", "gpu=cpu"])
+    job = compose(["kernel=online", "kernel.block_size=4096", "gpu=cpu"])
     point = Point(job, "key", 0, 0, "a card", "cpu", {}, declared)
     with Progress(75, 0) as progress:
         progress.begins(point)
