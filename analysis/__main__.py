@@ -53,10 +53,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # nobody reads on, as after `| head`; the interpreter must not complain while it ends
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 0
-    except (RowsError, OSError, UnicodeEncodeError) as error:
+    except (RowsError, OSError) as error:
         if verbose:
             traceback.print_exc()
-        print(f"error: {_line(error)}", file=sys.stderr)
+        text = str(error)
+        if isinstance(error, OSError) and error.strerror and error.filename:
+            text = f"{error.filename}: {error.strerror}"
+        print(f"error: {text}", file=sys.stderr)
         return 2
 
 
@@ -78,14 +81,6 @@ def finish(made: Sequence[Path], missing: Sequence[str] = ()) -> None:
     print(*made, sep="\n")
     if missing:
         print(f"skipped: {'; '.join(missing)}", file=sys.stderr)
-
-
-def _line(error: Exception) -> str:
-    if isinstance(error, UnicodeEncodeError):
-        return f"the terminal takes no {error.encoding!r} for these texts; set PYTHONUTF8=1"
-    if isinstance(error, OSError) and error.strerror and error.filename:
-        return f"{error.filename}: {error.strerror}"
-    return str(error)
 
 
 def _parser(asked: Sequence[str]) -> argparse.ArgumentParser:

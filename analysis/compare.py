@@ -1,14 +1,12 @@
 """``compare``: two sweeps point by point, or two kernels of one sweep.
 
 **Two sweeps.** The mean logarithms of the times of HEAD's and BASE's rounds are compared, unpaired.
-The rounds show how much they vary, s². They cannot show how far two processes lie apart where all
-of them ran in one: ``noise.json`` has the variance τ² of two sweeps of equal code, one round each,
-by ranges of times. As much of it as the rounds of a range do not show, max(0, τ² − 2·mean s²), is
-added with the few degrees of freedom of its heavy tails. With one round on either side τ² alone
-counts, widened by the row's own interval.
-
-A gate fails on one point, so the chance that any of all equal points is called different must stay
-below `ALPHA`. Holm's step-down holds it, whatever the dependence between points.
+Rounds show how much they vary, s², but not how far two processes lie apart: ``noise.json`` has the
+variance τ² of two sweeps of equal code, one round each, by ranges of times. What the rounds of a
+range do not show of it, max(0, τ² − 2·mean s²), is added with the few degrees of freedom of its
+heavy tails. With one round on either side τ² alone counts, widened by the row's own interval. A
+gate fails on one point, so Holm's step-down holds the chance that any of all equal points is called
+different below `ALPHA`, whatever the dependence between points.
 
 **Two kernels.** Their times are paired within each visit, where they are neighbours in time.
 """
@@ -37,10 +35,10 @@ from experiments.data.statistics import Z95
 
 THRESHOLD = 0.02  # a change of less than this share counts for nothing
 ALPHA = 0.05  # the chance of a false alarm in a whole comparison
-EXPECTED = 0.05  # the share of equal points beyond the floor: so the floor was recorded
 SIDES = ("base", "head")
 ARROW = " → "  # from BASE to HEAD
-NOISE = Path(__file__).with_name("noise.json")
+# measured between two sweeps of one GPU, by ranges of times
+NOISE: dict[str, Any] = json.loads(Path(__file__).with_name("noise.json").read_text("utf-8"))
 SHOWN = 10  # changed points on the terminal
 PROTOCOL = ["timer", "cache"]
 POINT = ["operation", "kernel", "settings", "rows", "cols", "dtype", "gpu", "card"]
@@ -48,19 +46,13 @@ CHANGED = ("failed", "slower", "faster", "fixed")
 VERDICTS = (*CHANGED, "unclear", "same", "no time")
 
 
-def recorded_noise() -> tuple[str, pd.DataFrame]:
-    """The GPU on which the noise between two sweeps was measured, and its ranges of times.
-
-    A t with ``scale`` and ``df`` fits the logarithms of the ratios of the ``points`` up to
-    ``below_us`` (NaN: any longer); 5 % of them exceed ``floor``.
-    """
-    facts: dict[str, Any] = json.loads(NOISE.read_text(encoding="utf-8"))
-    return facts["gpu"], pd.DataFrame(facts["ranges"])
-
-
 def noise_at(times_us: Floats) -> tuple[Floats, Floats, Floats]:
-    """Scale, degrees of freedom and floor of the recorded noise at each time."""
-    _, ranges = recorded_noise()
+    """Scale, degrees of freedom and floor of the recorded noise at each time.
+
+    A t with ``scale`` and ``df`` fits the logarithms of the ratios of the ``points`` of a range, up
+    to ``below_us`` (NaN: any longer); 5 % of them exceed ``floor``.
+    """
+    ranges = pd.DataFrame(NOISE["ranges"])
     place = np.searchsorted(ranges["below_us"].dropna(), times_us, side="right")
     scale, df, floor = ranges[["scale", "df", "floor"]].to_numpy(float)[place].T
     return scale, df, floor
@@ -109,16 +101,20 @@ def run(options: argparse.Namespace) -> int:
     made.append(write_file(head.out / "compare.csv", kernels.csv()))
     short = replace(changed, lines=changed.lines[:SHOWN])
     print(kernels.plain(), short.plain(), "", sep="\n\n")
-    print(*notes, *made, "", _verdict(found, options.threshold), sep="\n")
-    return int(found["regression"].any())
+    failed, limit = int(found["verdict"].eq("failed").sum()), f"{100 * options.threshold:g} %"
+    slow = int(found["regression"].sum()) - failed
+    worse = [f"{_many(slow)} significantly slower by more than {limit}"] * bool(slow)
+    worse += [f"{_many(failed)} no longer ok"] * bool(failed)
+    verdict = f"Regression: {', '.join(worse)}." if worse else f"No regression beyond {limit}."
+    print(*notes, *made, "", verdict, sep="\n")
+    return int(bool(worse))
 
 
 def matched(base: pd.DataFrame, head: pd.DataFrame) -> pd.DataFrame:
     """Every point of either set, one line each.
 
-    A point is an operation, kernel, parameters, shape, dtype, GPU model, card and protocol. One
-    that failed before it was timed has no protocol: it stands for the protocols of its other rows.
-    Each sweep, card and round is a visit of its own, of which the last row counts.
+    One that failed before it was timed has no protocol: it stands for those of its other rows. Each
+    sweep, card and round is a visit of its own, of which the last row counts.
 
     Returns:
         The point, its ``variant``, and the columns of `_visited` after ``base_`` and ``head_``.
@@ -178,8 +174,8 @@ def judged(points: pd.DataFrame, threshold: float = THRESHOLD) -> pd.DataFrame:
     Returns:
         The columns of `matched`, and ``verdict`` (one of `VERDICTS`), ``regression`` (a gate fails
         on it), ``ratio`` (of times, HEAD / BASE), ``low`` and ``high`` (the 95 % interval of this
-        point alone), ``all_low`` and ``all_high`` (the one that holds for all points at once),
-        ``p_holm`` (corrected for all points) and ``beyond_floor``.
+        point alone), ``all_low`` and ``all_high`` (the one that holds for all points at once) and
+        ``p_holm`` (corrected for all points).
     """
     both = points[points["base_visits"].gt(0) & points["head_visits"].gt(0)]
     timed = both[both["base_rounds"].gt(0) & both["head_rounds"].gt(0)]
@@ -197,15 +193,12 @@ def judged(points: pd.DataFrame, threshold: float = THRESHOLD) -> pd.DataFrame:
     ends = {"": 0.0, "low": -alone, "high": alone, "all_low": -every, "all_high": every}
     columns = {name or "ratio": np.exp(difference + end) for name, end in ends.items()}
     columns |= {"verdict": verdicts, "regression": (verdicts == "slower") & beyond, "p_holm": p}
-    base_us = np.exp(timed["base_log"].to_numpy(float))
-    columns["beyond_floor"] = np.abs(difference) > noise_at(base_us)[2]
 
     found = both.join(pd.DataFrame(columns, index=timed.index))
     was, now = found["base_status"].eq("ok"), found["head_status"].eq("ok")
     cases = [was & ~now, now & ~was, found["ratio"].isna()]
     found["verdict"] = np.select(cases, ["failed", "fixed", "no time"], found["verdict"])
     found["regression"] = found["regression"].eq(True) & (was == now) | (was & ~now)
-    found["beyond_floor"] = found["beyond_floor"].eq(True)
     found.loc[was != now, ["all_low", "all_high", "p_holm"]] = np.nan
     return found.reset_index(drop=True)
 
@@ -238,10 +231,9 @@ def _errors(timed: pd.DataFrame) -> tuple[Floats, Floats, Floats]:
 
 
 def by_kernel(points: pd.DataFrame, notes: Sequence[str] = ()) -> Table:
-    """A line for each kernel: verdicts, mean ratio, extremes, points beyond the floor.
+    """A line for each kernel: verdicts, mean ratio, extremes.
 
-    Two sets that differ in nothing that matters have 5 % of their points beyond the floor, and a
-    mean ratio of 1. The CSV has every point, with the keys of the rows behind it.
+    The CSV has every point, with the keys of the rows behind it.
     """
     groups = {str(name): mine for name, mine in points.groupby("variant")}
     seen = [verdict for verdict in VERDICTS if verdict in set(points["verdict"])]
@@ -254,10 +246,8 @@ def by_kernel(points: pd.DataFrame, notes: Sequence[str] = ()) -> Table:
             ends = f"{mean / reach:,.4f}–{mean * reach:,.4f}"
         counts = [f"{n:,}" if (n := mine["verdict"].eq(one).sum()) else "" for one in seen]
         numbers = [number_text(one, 4) for one in (mean, ratios.min(), ratios.max())]
-        beyond = [f"{mine['beyond_floor'].sum():,}", f"{EXPECTED * len(ratios):.1f}"]
-        lines.append([name, f"{len(mine):,}", *counts, numbers[0], ends, *numbers[1:], *beyond])
+        lines.append([name, f"{len(mine):,}", *counts, numbers[0], ends, *numbers[1:]])
     heads = ["kernel", "points", *seen, "mean ratio", "interval", "least", "most"]
-    heads += ["beyond the floor", "expected"]
     times = {f"{side}_us": np.exp(points[f"{side}_log"]) for side in SIDES}
     every = points.assign(**times, keys=points["base_keys"] + " " + points["head_keys"])
     hidden = every.filter(regex="_(log|squares|within|keys)$")
@@ -302,18 +292,10 @@ def _notes(base: Inputs, head: Inputs, points: pd.DataFrame) -> Iterator[str]:
     if single := int(timed[["base_rounds", "head_rounds"]].min(axis=1).eq(1).sum()):
         how = "judged by the recorded noise between two sweeps, which is wide"
         yield f"Of one round on a side: {_many(single)}, {how}; rounds=8 resolves far less."
-    if others := sorted(set(timed["gpu"]) - {gpu := recorded_noise()[0]}):
+    if others := sorted(set(timed["gpu"]) - {gpu := NOISE["gpu"]}):
         yield f"The noise between sweeps was recorded on {gpu}, not on {', '.join(others)}."
     if flagged := int((timed["base_suspect"].eq(True) | timed["head_suspect"].eq(True)).sum()):
         yield f"Suspect rows count only where a point has no others: rows of {_many(flagged)}."
-
-
-def _verdict(found: pd.DataFrame, threshold: float) -> str:
-    failed, limit = int(found["verdict"].eq("failed").sum()), f"{100 * threshold:g} %"
-    slow = int(found["regression"].sum()) - failed
-    worse = [f"{_many(slow)} significantly slower by more than {limit}"] * bool(slow)
-    worse += [f"{_many(failed)} no longer ok"] * bool(failed)
-    return f"Regression: {', '.join(worse)}." if worse else f"No regression beyond {limit}."
 
 
 def _many(count: int) -> str:

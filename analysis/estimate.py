@@ -1,11 +1,10 @@
 """Every statistic of times: intervals, ratios, geometric means, rounds, t and Holm's correction.
 
-The samples of one visit to a point share the machine's state of that moment: they say how well
-that visit's median is known, and nothing about the next visit. Rounds share their recording's card,
-host and driver. So an interval is of the highest level that varies (Kalibera & Jones, ISMM'13): of
-recordings where there are several, else of rounds. Both are few, so their logarithms get Student's
-t interval: resampling three values gives nothing beyond the three. Of a single round every function
-gives the row's own interval, which describes no other round.
+The samples of one visit share the machine's state of that moment, and rounds their recording's
+card, host and driver. So an interval is of the highest level that varies (Kalibera & Jones,
+ISMM'13): of recordings where there are several, else of rounds. Both are few, so their logarithms
+get Student's t interval: resampling three values gives nothing beyond the three. Of a single round
+every function gives the row's own interval, which describes no other round.
 """
 
 from __future__ import annotations
@@ -97,10 +96,14 @@ def of_rounds(*timed: Rounds, recordings: Sequence[Hashable] | None = None) -> E
     values = reduce(truediv, medians).tolist()
     for name, value in zip(recordings or [None] * len(values), values, strict=True):
         found.setdefault(name, []).append(value)
-    # medians are whole steps of the timer: half a step of each is what they resolve at best
-    steps = map(_timer_step, timed)
-    shares = (step / geometric_mean(one) for step, one in zip(steps, medians, strict=True))
-    return over_recordings(found.values(), sum(min(share, 1.0) / 2 for share in shares))
+    # medians are whole steps of the timer, the least distance of two samples, to 1 ns: half a step
+    # of each is what they resolve at best
+    resolution = 0.0
+    for rounds, one in zip(timed, medians, strict=True):
+        apart = np.diff(np.unique(np.round(np.concatenate(rounds), 3)))
+        step = float(apart.min()) if apart.size else RESOLUTION_US
+        resolution += min(step / geometric_mean(one), 1.0) / 2
+    return over_recordings(found.values(), resolution)
 
 
 def tail(t: ArrayLike, df: ArrayLike) -> Floats:
@@ -119,9 +122,3 @@ def holm(p: Floats) -> Floats:
     adjusted = np.empty_like(p)
     adjusted[order] = np.maximum.accumulate(np.arange(p.size, 0, -1) * p[order]).clip(max=1.0)
     return adjusted
-
-
-def _timer_step(rounds: Rounds) -> float:
-    """The timer's resolution, µs: the least distance of two samples that differ, to 1 ns."""
-    values = np.unique(np.round(np.concatenate(rounds), 3))
-    return float(np.diff(values).min()) if values.size > 1 else RESOLUTION_US

@@ -74,7 +74,7 @@ class Table:
         """The numbers of ``data``, else the cells; safe to open in a spreadsheet (`csv_of`)."""
         known = pd.DataFrame(self.lines, columns=list(self.heads), dtype=object)
         data = known if self.data is None else self.data.astype(object)
-        cells = data.map(lambda value: csv_of(_value(value)))
+        cells = data.map(lambda value: csv_of(_text(value, exact=True)))
         return cells.rename(columns=csv_of).to_csv(index=False, lineterminator="\n")
 
     def plain(self) -> str:
@@ -182,17 +182,13 @@ def number_text(value: float | None, digits: int | None = None) -> str:
     return f"{value:,.{min(max(digits, 0), 9)}f}"
 
 
-def _value(value: Any) -> str:
+def _text(value: Any, exact: bool = False) -> str:
+    """A cell's text; ``exact`` is for machines."""
     if isinstance(value, bool | np.bool_):
-        return str(bool(value)).lower()
-    if isinstance(value, float):
+        return str(bool(value)).lower() if exact else "yes" if value else "no"
+    if isinstance(value, float) and exact:
         return "" if math.isnan(value) else f"{value:.6g}"
-    return "" if value is None else str(value)
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, bool | np.bool_):
-        return "yes" if value else "no"
     if isinstance(value, float):
         return f"{value:.2e}" if 0 < abs(value) < 1e-3 else number_text(value)
-    return "–" if value is None or value == "" else value if isinstance(value, str) else str(value)
+    text = value if isinstance(value, str) else "" if value is None else str(value)
+    return text or "–" * (not exact)

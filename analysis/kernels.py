@@ -1,7 +1,7 @@
 """Every kernel over all points of its operation: the table `kernels`, the figures of shares.
 
-The points are those of one card, of the first protocol and, where there are any, the large ones.
-Bits are compared at points of their own, which a sweep with ``determinism=true`` has.
+Points are of one card, the first protocol and, where there are any, large. Bits are compared at
+points of their own, which a sweep with ``determinism=true`` has.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from analysis.figures import style
 from analysis.figures.style import MUTED, Canvas, Figure, Page, ordered, slug, style_of
 from analysis.format import BEHIND, Named, number_text, table, texts
 from analysis.load import Inputs
-from analysis.points import LARGE_BYTES, maker
+from analysis.points import LARGE_BYTES, maker, mean_share
 from analysis.selection import PROTOCOLS, name_variants, timed
 from experiments.data.cards import card_of
 from experiments.data.jobs import OURS
@@ -65,10 +65,6 @@ def kernel_points(inputs: Inputs) -> pd.DataFrame:
     return ordered(found.agg(**columns), "gpu", "operation")
 
 
-def _mean_share(shares: pd.Series) -> float:
-    return geometric_mean(shares.dropna().clip(upper=1))
-
-
 def kernels(inputs: Inputs) -> Named:
     """A line per kernel of a card: its time over ours, share, memory, bits and error."""
     for gpu, points in kernel_points(inputs).groupby("gpu"):
@@ -84,7 +80,7 @@ def kernels(inputs: Inputs) -> Named:
                     "kernel": variant,
                     "points": mine["us"].count(),
                     "time / ours": number_text(geometric_mean(beside.dropna()), 2),
-                    "of roof, %": number_text(100 * _mean_share(mine["share"]), 1),
+                    "of roof, %": number_text(100 * mean_share(mine["share"]), 1),
                     "memory, MN": number_text(mine["matrices"].max(), 2),
                     "largest error": mine["relative_error"].max(),
                 }
@@ -102,7 +98,7 @@ def _pages(heads: bool, name: str, title: str, inputs: Inputs) -> list[Page]:
     of_heads = points["operation"].str.startswith(HEADS)
     points = ordered(points[of_heads.eq(heads) & points["kernel"].map(maker).ne("")], "operation")
     groups = points.dropna(subset="share").groupby(["operation", "kernel", "gpu"], sort=False)
-    shares = groups["share"].agg(_mean_share).unstack("gpu")
+    shares = groups["share"].agg(mean_share).unstack("gpu")
     if shares.empty:
         return []
     height = EACH * (len(shares) + shares.index.unique(0).size)
@@ -143,13 +139,15 @@ def _draw(canvas: Canvas, shares: pd.DataFrame) -> None:
         sns.despine(ax=ax, left=True)
 
 
-def _figure(name: str, title: str, heads: bool, what: str) -> Figure:
-    needs = f"{name} needs timed rows of our kernel or a public one, and of its roof"
-    caption = f"The share of each card's own roof that {what} reach, ours and the libraries'."
-    return Figure(name, needs, partial(_pages, heads, name, title), caption)
-
-
-FIGURES = (
-    _figure("shares", "Shares of the roof, by card", False, "all kernels but the losses"),
-    _figure("heads", "Shares of the roof, by card: losses", True, "the losses and their gradients"),
+FIGURES = tuple(
+    Figure(
+        name,
+        f"{name} needs timed rows of our kernel or a public one, and of its roof",
+        partial(_pages, name == "heads", name, title),
+        f"The share of each card's own roof that {what} reach, ours and the libraries'.",
+    )
+    for name, title, what in (
+        ("shares", "Shares of the roof, by card", "all kernels but the losses"),
+        ("heads", "Shares of the roof, by card: losses", "the losses and their gradients"),
+    )
 )

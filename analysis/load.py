@@ -1,9 +1,7 @@
 """Rows on disk as one table with the derived columns, and the records and declarations beside them.
 
-This is the ground of every room of analysis: what a command reads is one `Inputs`.
-
-Rows may be anybody's. Only plain files are read, each of bounded size, and every text is made
-printable here, once: a name or a reason can then stand on any page or terminal.
+What a command reads is one `Inputs`. Rows may be anybody's: only plain files are read, each of
+bounded size, and every text is made printable here, once, for any page or terminal.
 """
 
 from __future__ import annotations
@@ -18,7 +16,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pandas as pd
-from pydantic import BaseModel, RootModel
+from pydantic import RootModel
 
 from analysis.format import LONGEST_NAME, shown, visible
 from analysis.points import all_points
@@ -28,7 +26,7 @@ from experiments.data import records as kinds
 from experiments.data.files import RowsError, files_below, read_json, validated
 from experiments.data.jobs import Declaration
 from experiments.data.metrics import DERIVED, derive, latest
-from experiments.data.records import Count, Counters, HostCost, Record, Trace, read_records
+from experiments.data.records import Count, Counters, Record, Trace, read_records
 from experiments.data.rows import Row, read_rows, rows_files
 
 REFERENCE = Path("outputs") / "reference"
@@ -37,21 +35,16 @@ MOST_ROWS = 3_000_000  # that fit a large machine's memory
 _NAMES = ("key", "sweep", "recording", "operation", "roof", "kernel", "dtype", "gpu", "backend")
 _TEXTS = ("params", "reason", "suspect", "environment", "stop_reason", "model_formula", "throttled")
 R = TypeVar("R", bound=Record)
-M = TypeVar("M", bound=BaseModel)
 Key = tuple[str, str, int, int, str]
 
 
 @dataclass(frozen=True)
 class Records:
-    """Counts, traces, counters and host costs, each once and in a fixed order.
-
-    Of several host costs of one card the last counts.
-    """
+    """Counts, traces and counters, each once and in a fixed order."""
 
     counts: tuple[Count, ...] = ()
     traces: tuple[Trace, ...] = ()
     counters: tuple[Counters, ...] = ()
-    hosts: tuple[HostCost, ...] = ()
 
 
 class Declarations(RootModel[dict[str, Declaration]]):
@@ -117,7 +110,7 @@ def read_inputs(rows: Path | None, out: Path | None, kind: str, ours: str = "") 
         raise RowsError(f"--ours: no kernel {visible(ours)!r} in {rows}; it has {known}")
     paths = files_below(folder, "variants.json")["variants.json"]
     own = [p for p in paths if "wandb" not in p.relative_to(folder).parts]
-    declared = {label: one for p in own for label, one in _read(Declarations, p).root.items()}
+    declared = {label: one for p in own for label, one in _declared(p).items()}
     return Inputs(rows, out, frame, load_records(rows), declared, ours)
 
 
@@ -159,12 +152,11 @@ def load(rows: Path | str) -> pd.DataFrame:
             line[name] = known[one]
     frame = pd.DataFrame(lines, dtype=object)  # texts of pyarrow's are slower to group
     # a column of nulls alone must be numbers too, where rows keep a number or null
-    numbers = {*DERIVED} - {"above_roof"}
-    for name, schema in Row.model_json_schema()["properties"].items():
-        kinds = {one.get("type") for one in schema.get("anyOf", [schema])}
-        if kinds <= {"integer", "number", "null"}:
-            numbers.add(name)
-    frame[[*numbers]] = frame[[*numbers]].apply(pd.to_numeric)
+    fields = Row.model_json_schema()["properties"].items()
+    kept = {name: {x.get("type") for x in one.get("anyOf", [one])} for name, one in fields}
+    numbers = [name for name, kinds in kept.items() if kinds <= {"integer", "number", "null"}]
+    numbers += {*DERIVED} - {"above_roof"}
+    frame[numbers] = frame[numbers].apply(pd.to_numeric)
     frame["settings"] = [json.dumps(one, sort_keys=True, default=str) for one in frame["params"]]
     return frame.assign(above_roof=frame["above_roof"].eq(True))
 
@@ -185,13 +177,11 @@ def load_records(rows: Path) -> Records:
         RowsError: a line is not a record of its file's kind; it names file and line.
     """
     folder = rows.parent if rows.is_file() else rows
-    names = (kinds.COUNTS, kinds.TRACES, kinds.COUNTERS, kinds.HOSTCOST)
-    own, shared = (files_below(one, *names) for one in (folder, COUNTED))
+    own, shared = (files_below(one, *kinds.KINDS) for one in (folder, COUNTED))
     return Records(
         _records(Count, own[kinds.COUNTS] or shared[kinds.COUNTS]),
         _records(Trace, own[kinds.TRACES] or shared[kinds.TRACES]),
         _records(Counters, own[kinds.COUNTERS]),
-        tuple(_read(HostCost, path) for path in own[kinds.HOSTCOST]),
     )
 
 
@@ -206,10 +196,10 @@ def _records(kind: type[R], paths: Iterable[Path]) -> tuple[R, ...]:
     return tuple(known[key] for key in sorted(known))
 
 
-def _read(kind: type[M], path: Path) -> M:
-    """A JSON file as a model, with visible texts."""
+def _declared(path: Path) -> dict[str, Declaration]:
+    """The declarations of a file, with visible texts."""
     try:
-        return validated(kind, shown(read_json(path)))
+        return validated(Declarations, shown(read_json(path))).root
     except ValueError as error:
         raise RowsError(f"{path}: {error}") from None
 

@@ -2,11 +2,9 @@
 
 A point is a shape and dtype under one protocol on one GPU. At a point a rival's time stands over
 ours in the same visit, which is a round of a recording. One kernel of each operation stands for
-this project, and who made the others is said in ``conf/kernel`` (``by:``). Rows of two sets are
-never mixed: of each operation and card those count whose rows have most public kernels. The card
-with most points comes first.
-
-The mean of ratios, its interval and the share of a roof are defined here, once.
+this project; ``by:`` in ``conf/kernel`` says who made the others. Rows of two sets are never mixed:
+of each operation and card the set with most public kernels counts. The mean of ratios, its interval
+and the share of a roof are defined here, once.
 """
 
 from __future__ import annotations
@@ -163,11 +161,10 @@ def pairs(found: pd.DataFrame, over: str = "peers") -> pd.DataFrame:
             fastest kernel that only moves, a maker for the fastest of that one's, or a kernel.
 
     Returns:
-        A line per place and visit, without visits in which either row is suspect, where a place has
-        others. ``rival_us`` and ``us`` are the times, ``kernel`` names the
-        rival, ``ratio`` is one over the other. The columns of our row keep their names, those of
-        the rival's end in ``_rival``. ``less`` is the bytes that the operation moves over those
-        that the rival's operation moves: 1 but for a roof.
+        A line per place and visit, without suspect visits where a place has others: ``rival_us``,
+        ``us`` and their ``ratio``, the rival's name as ``kernel``, the columns of our row, and
+        those of the rival's with ``_rival``. ``less`` is the bytes that the operation moves over
+        those that the rival's operation moves: 1 but for a roof.
     """
     roof = over in (ROOF, COPY)
     others = found[found["role"] == (ROOF if roof else "peer")]
@@ -196,9 +193,8 @@ def ratios(found: pd.DataFrame, over: str = "peers") -> pd.DataFrame:
 
     Returns:
         A line per place: the first of its `pairs`, with ``ratio``, ``low`` and ``high`` over its
-        visits, the mean ``us`` and ``rival_us``, ``large``, ``short``, ``above_roof`` (ours beats
-        the roof by more than its interval in most visits: never a win), ``name``, and ``labels``,
-        the rows behind the line.
+        visits, mean ``us`` and ``rival_us``, ``large``, ``short``, ``above_roof`` (ours beats the
+        roof by more than its interval in most visits: never a win), ``name``, and its ``labels``.
     """
     both, each = pairs(found, over), list[dict[str, Any]]()
     for _, one in both.groupby(PLACE, sort=False):
@@ -245,15 +241,12 @@ def shares(found: pd.DataFrame) -> pd.DataFrame:
     return lines.assign(share=lines["ratio"])
 
 
-def mean_share(found: pd.DataFrame) -> float:
-    """The geometric mean of the shares of the roof; NaN without a roof.
+def mean_share(each: pd.Series) -> float:
+    """The geometric mean of shares of the roof; NaN of none.
 
-    A time above the roof counts as the roof's, so that no other time is flattered.
+    One above the roof counts as 1, so that no other is flattered.
     """
-    if found["arithmetic_us"].notna().any():
-        return geometric_mean(shares(found)["share"])
-    mean = None if found["flops"].gt(0).any() else geomean(found, ROOF)
-    return mean.value if mean else math.nan
+    return geometric_mean(each.dropna().clip(upper=1))
 
 
 def geomean(found: pd.DataFrame, over: str = "peers") -> Mean | None:
@@ -269,9 +262,7 @@ def geomean(found: pd.DataFrame, over: str = "peers") -> Mean | None:
     if both.empty:
         return None
     logs = np.log(both["rival_us"] * both["less"] / _held_to_roof(found, both))
-    times = both.assign(
-        log=logs, point=both.groupby(PLACE, sort=False).ngroup(), recording=_joined_cards(both)
-    )
+    times = both.assign(log=logs, point=both.groupby(PLACE, sort=False).ngroup())
     each = times.groupby("point").agg({"log": "mean", "cols": "first", "recording": "nunique"})
     value, recordings = math.exp(each["log"].mean()), times["recording"].nunique()
     everywhere = each.index[each["recording"] == recordings]
@@ -305,13 +296,6 @@ def _held_to_roof(found: pd.DataFrame, both: pd.DataFrame) -> Floats:
     roofs = pairs(found, ROOF)[[*PLACE, *VISIT, "rival_us", "less"]]
     held = both[[*PLACE, *VISIT]].merge(roofs, how="left")
     return np.where(above, np.fmax(own, held["rival_us"] * held["less"]), own)
-
-
-def _joined_cards(both: pd.DataFrame) -> pd.Series:
-    """The recordings; cards that shared the points of one sweep made one of them together."""
-    sweep = both["recording"].str.split("/").str[0]
-    again = both.assign(_sweep=sweep).duplicated(["_sweep", *PLACE, "round"])
-    return both["recording"].where(sweep.isin(sweep[again]), sweep)
 
 
 def samples_of(one: pd.DataFrame, end: str = "") -> list[Sequence[float]]:

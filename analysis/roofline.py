@@ -1,8 +1,7 @@
 """The roofline: each operation's shares of the roof, and which times their traffic explains.
 
-The prediction is the model's bytes at the bandwidth of the roof at the same shape. Where the
-operation multiplies matrices or takes many exponentials, it is the longest of that and of the time
-that these take at roofs of their own.
+The prediction is the model's bytes at the bandwidth of the roof at the same shape, or, if that is
+longer, the time that matrix products or exponentials take at roofs of their own.
 """
 
 from __future__ import annotations

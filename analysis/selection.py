@@ -98,9 +98,8 @@ def timed(rows: pd.DataFrame) -> pd.Series:
 def undisturbed(rows: pd.DataFrame, point: Sequence[str], *others: str) -> pd.DataFrame:
     """The rows without those that their guards call suspect, where a point has others.
 
-    The card was throttled, shared, warming up or off its clock. Older rows are called suspect for
-    a trend or two centres of their samples too, which says nothing of the card. ``others`` are
-    columns like ``suspect``, of rows that stand beside.
+    Older rows are called suspect for a trend or two centres of their samples too, which says
+    nothing of the card. ``others`` are columns like ``suspect``, of rows that stand beside.
     """
     weak = pd.Series(False, rows.index)
     for name in ("suspect", *others):
@@ -149,9 +148,8 @@ def select(frame: pd.DataFrame, gpu: str, query: Query) -> Selection | None:
 def one_sweep(rows: pd.DataFrame, own: pd.DataFrame) -> pd.DataFrame:
     """Of ``rows`` those of the sweep with the most of the sources' variants, then the most times.
 
-    ``own`` are those that count: the timed ones of the operation that is drawn. Variants of the
-    sources that this sweep did not time come from the sweeps that did; everything else is compared
-    within one sweep alone.
+    ``own`` are the timed ones of the operation that is drawn. Variants of the sources that this
+    sweep did not time come from sweeps that did; all else is compared within one sweep alone.
     """
     counts = own.assign(_sourced=own["kernel"].where(own["kernel"].isin(SOURCED)))
     found = counts.groupby("sweep").agg(sourced=("_sourced", "nunique"), times=("kernel", "size"))

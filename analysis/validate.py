@@ -1,9 +1,8 @@
 """``validate``: whether a stranger's folder of rows can be taken; status 1 where it cannot.
 
-A folder holds one sweep or several, as they were measured or as recordings. Each file must be a
-plain one that a sweep writes and keep to its schema, no text may say whose machine it was, and the
-times must be possible. A problem is one line: the place, the fault and the remedy. With ``--out``
-the sweeps of a valid folder are written there as recordings, and nothing else is.
+It holds sweeps, as measured or as recordings: plain files that keep to their schema, no text that
+says whose machine it was, and times that are possible. A problem is one line: the place, the fault
+and the remedy. With ``--out`` a valid folder's sweeps are written there as recordings.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from experiments.data.files import RowsError, parse_json, read_json, read_lines,
 from experiments.data.jobs import Config, SweepNote
 from experiments.data.metrics import gbps
 from experiments.data.recordings import CONFIG, JOBS, pack
-from experiments.data.records import HOSTCOST, KINDS, HostCost
+from experiments.data.records import KINDS
 from experiments.data.rows import PACKED_ROWS, ROWS, Row, parse_row
 from experiments.data.statistics import median
 
@@ -48,7 +47,7 @@ USUAL = ("root", "user", "ubuntu", "admin", "localhost", "runner", "docker")  # 
 MODELS: dict[str, type[BaseModel]] = {
     **KINDS,
     **{"sweep.json": SweepNote, "variants.json": Declarations},
-    **{CONFIG: Config, HOSTCOST: HostCost, JOBS: Config, ROWS: Row, PACKED_ROWS: Row},
+    **{CONFIG: Config, JOBS: Config, ROWS: Row, PACKED_ROWS: Row},
 }
 
 
@@ -139,7 +138,14 @@ def _read(top: Path, path: Path, found: Findings) -> None:
             return found.problem(path, "too many problems, or rows", "name one sweep")
         try:
             if MODELS[path.name] is Row:
-                _row(path, where, parse_row(line), found)
+                row = found.rows[where] = parse_row(line)
+                sweep = next((found.sweeps[up] for up in path.parents if up in found.sweeps), None)
+                if row.sweep != sweep:
+                    remedy = "keep it beside its sweep.json"
+                    found.problem(where, f"a row of sweep {row.sweep!r}", remedy)
+                for fault in contradictions(row):
+                    found.problem(where, fault, "measure that point again")
+                vars(row)["samples_us"] = None  # most of its memory, and judged
             else:
                 value = read_json(top / path) if whole else parse_json(line)
                 _value(path, where, value, found)
@@ -152,17 +158,6 @@ def _read(top: Path, path: Path, found: Findings) -> None:
             if fault not in reported:
                 found.problem(where, fault, "blank that text; it changes no measurement")
             reported.add(fault)
-
-
-def _row(path: Path, where: str, row: Row, found: Findings) -> None:
-    """Judges a row by itself; keeps it without the samples."""
-    found.rows[where] = row
-    sweep = next((found.sweeps[up] for up in path.parents if up in found.sweeps), None)
-    if row.sweep != sweep:
-        found.problem(where, f"a row of sweep {row.sweep!r}", "keep it beside its sweep.json")
-    for fault in contradictions(row):
-        found.problem(where, fault, "measure that point again")
-    vars(row)["samples_us"] = None  # most of its memory, and judged
 
 
 def _value(path: Path, where: str, value: Any, found: Findings) -> None:

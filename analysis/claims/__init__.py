@@ -1,11 +1,8 @@
 """The sources' claims and our own, a function each, judged by rows and records.
 
-``python -m analysis claims`` judges them all and audits the printed numbers. Each table has a line
-per claim to read, and in its CSV a line per part with the keys of the rows behind it.
-
-The audit finds printed statements that arithmetic, or another statement, refutes. It needs no rows.
-C's worked example is computed here; the other statements stand in ``published.yaml``, each beside
-what refutes it. A printed number stands for all values that round to it.
+Each table has a line per claim to read, and in its CSV a line per part with the keys of the rows
+behind it. The audit finds printed statements that arithmetic, or another statement, refutes: C's
+worked example is computed, the others stand in ``published.yaml`` beside what refutes them.
 """
 
 from __future__ import annotations
@@ -23,7 +20,7 @@ from analysis.claims import a, b, c, d, e, own
 from analysis.claims.measure import Card, of_gpu
 from analysis.claims.verdict import NOT_MEASURED, OURS, WORDS, Judgement, Measure, Part, judged
 from analysis.figures.style import slug
-from analysis.format import Cell, Table, keys_of, texts, write_table
+from analysis.format import Cell, Table, keys_of, table, texts, write_table
 from analysis.load import Inputs, read_inputs
 from analysis.published import compared, sources
 from experiments.data.cards import card_of
@@ -49,8 +46,7 @@ def judge_own(inputs: Inputs, gpu: str) -> list[Judgement]:
     """Every claim of this project by the rows of one GPU; none where nothing is measured."""
     found = judge(inputs, gpu, [own])
     # counts are the same on every machine, and alone say nothing of this card
-    measured = any(part.labels for one in found for part in one.parts)
-    return found if measured else []
+    return found if any(part.labels for one in found for part in one.parts) else []
 
 
 def run(options: argparse.Namespace) -> int:
@@ -66,10 +62,10 @@ def run(options: argparse.Namespace) -> int:
     for gpu in told:
         for one in found[gpu]:
             print(f"{one.id:3}  {one.verdict:30}  {one.statement}")
-        for stem, table in claims_tables(every[gpu].frame, found[gpu]).items():
-            tables[stem if gpu == first else f"{stem}-{slug(gpu)}"] = table
-            if table.notes:
-                print(f"{table.title}, {table.notes[0]}")
+        for stem, made in claims_tables(every[gpu].frame, found[gpu]).items():
+            tables[stem if gpu == first else f"{stem}-{slug(gpu)}"] = made
+            if made.notes:
+                print(f"{made.title}, {made.notes[0]}")
     finish([path for stem, one in tables.items() for path in write_table(inputs.out, stem, one)])
     return 0
 
@@ -79,30 +75,26 @@ def claims_tables(frame: pd.DataFrame, judgements: Sequence[Judgement]) -> dict[
 
     ``frame`` has the rows of one GPU, by which the claims were judged.
     """
-    found, heads = {}, ["claim", "statement", "verdict", "measured", "expected", "why"]
-    card = card_of(judgements[0].gpu).name
+    found, card = dict[str, Table](), card_of(judgements[0].gpu).name
     for stem, title in TITLES.items():
         mine = [one for one in judgements if (one.source == OURS) == (stem == "own_claims")]
-        lines = []
-        for one in mine:
-            part = one.deciding
-            measured = f"{part.label}: {part.measured or part.lacks}"
-            line = [one.id, one.statement, one.verdict, measured, part.expected, one.remark or "–"]
-            lines.append(line)
-        data = pd.DataFrame([_data(frame, one, part) for one in mine for part in one.parts])
-        counts = f"{card}: {counted(mine)}."
-        if mine:
-            found[stem] = Table(title, heads, lines, [counts, *texts("claims")], data)
-    lines = [
-        [
-            letter,
-            Cell(one.title, link=one.url),
-            counted([j for j in judgements if j.source == letter]),
+        lines = [
+            {
+                **{"claim": one.id, "statement": one.statement, "verdict": one.verdict},
+                "measured": f"{one.deciding.label}: {one.deciding.measured or one.deciding.lacks}",
+                **{"expected": one.deciding.expected, "why": one.remark},
+            }
+            for one in mine
         ]
+        data = pd.DataFrame([_data(frame, one, part) for one in mine for part in one.parts])
+        notes = [f"{card}: {counted(mine)}.", *texts("claims")]
+        found |= {stem: table(title, pd.DataFrame(lines), notes, data)} if mine else {}
+    lines = [
+        {"": letter, "article": Cell(one.title, link=one.url), f"its claims on {card}": counted(by)}
         for letter, one in sources().items()
+        for by in [[each for each in judgements if each.source == letter]]
     ]
-    found["sources"] = Table("The articles", ["", "article", f"its claims on {card}"], lines)
-    return found
+    return found | {"sources": table("The articles", pd.DataFrame(lines, dtype=object))}
 
 
 def counted(judgements: Sequence[Judgement]) -> str:

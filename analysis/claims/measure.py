@@ -15,7 +15,7 @@ from typing import Any
 import pandas as pd
 
 from analysis import points as beside
-from analysis.claims.verdict import Part, Points, exactly, four_figures
+from analysis.claims.verdict import Part, Points, exactly
 from analysis.estimate import Estimate, of_rounds
 from analysis.load import Inputs, kernel_name
 from analysis.points import ENDS
@@ -168,20 +168,6 @@ class Card:
             if one.gpu == self.gpu and (size := ITEM_BYTES[one.dtype])
         ]
         return _moved("counters", lines, kernel, where, kind)
-
-    def host(self, layer: str, over: str = "") -> Points:
-        """The host's time of a call over PyTorch's call beside it, or over another layer's."""
-        found = [one for one in self.inputs.records.hosts if one.gpu == self.gpu]
-        layers = {one.layer: one for one in found[-1].layers} if found else {}
-        mine = layers.get(layer)
-        other = layers.get(over or (mine.base if mine else ""))
-        if mine is None or other is None:
-            return Points(needs=f"needs the host's cost of {layer} (hostcost.json)")
-        us, under = (Estimate(x.host_us, x.host_low_us, x.host_high_us) for x in (mine, other))
-        ends = mine.ratio_low or mine.ratio, mine.ratio_high or mine.ratio
-        ratio = us / under if over else Estimate(mine.ratio, *ends)
-        note = f"{four_figures(us.value)} over {four_figures(under.value)} µs"
-        return Points({(): ratio}, note=note)
 
     def outcome(
         self, label: str, kernel: str, *statuses: str, where: Where = ANY, gain: int = 0

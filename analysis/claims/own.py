@@ -192,17 +192,6 @@ def l25(card: Card) -> Parts:
     return _both(card, "quack", "QuACK less auto in µs", -0.5, where, as_gap=True)
 
 
-def l26(card: Card) -> Parts:
-    """a plain call of softmax(x) costs the host no more than torch.softmax, with autograd at most
-    1.2 times it forward and 1.1 forward and backward, and at 4096×256 no more than QuACK's
-    """
-    limits = {"plain function": 1, "autograd, forward": 1.2, "autograd, forward and backward": 1.1}
-    for layer, limit in limits.items():
-        yield card.host(layer).each(f"{layer}, over PyTorch's", at_most=limit)
-    cost = card.host("plain function, 4096×256", "QuACK's softmax, 4096×256")
-    yield cost.each("a plain call at 4096×256 over QuACK's", at_most=1)
-
-
 def l27(card: Card) -> Parts:
     """where 256 MB or more are read, the loss of cross-entropy reaches 97 % of the read roof, and
     on an H200 the loss of 8192×128256 bfloat16 takes at most 490 µs
@@ -258,11 +247,6 @@ def l31(card: Card) -> Parts:
 def l32(card: Card) -> Parts:
     """on an H200 log-probability and entropy of 8192×151936 bfloat16 take at most 590 µs"""
     yield _time(card, "logprob_entropy_auto", 8192, 151936, 590)
-
-
-def l33(card: Card) -> Parts:
-    """cross_entropy costs the host at most 1.1 times what F.cross_entropy does"""
-    yield card.host("cross_entropy").each("host time over PyTorch's", at_most=1.1)
 
 
 def l34(card: Card) -> Parts:

@@ -212,7 +212,6 @@ def judged(measure: Measure, card: Any) -> Judgement:
     place, figure = (vars(measure).get(name, "") for name in ("place", "figure"))
     name, ours = measure.__name__.upper(), measure.__name__.startswith("l")
     prose = (OURS if ours else name[0], place, figure, statement.removesuffix("."), words, reading)
-
     parts = tuple(part for part in measure(card) if part)
     worst = min(parts or [Part("", "")], key=lambda part: WORST_FIRST.index(part.outcome))
     wrong = [part for part in parts if part.outcome == "no"]

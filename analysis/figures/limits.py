@@ -25,7 +25,6 @@ from experiments.data.jobs import named_grids
 
 HEADLINE_DTYPES = ("bfloat16", "float16", "float32")  # the first that there are points of
 RATIOS = (0.25, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.25, 1.5, 2, 3, 4, 6, 8, 16, 32, 64)  # ticks
-HEADLINE_LEAST = 3  # widths, fewer are no line
 
 
 def file_of(stem: str, found: pd.DataFrame) -> str:
@@ -111,7 +110,7 @@ def _headline(inputs: Inputs) -> list[Page]:
         for dtype in HEADLINE_DTYPES:
             found, one = known[known["dtype"] == dtype], group.iloc[0]
             widths = found.loc[found["role"] == limit.ROOF, "cols"].nunique()
-            if widths >= HEADLINE_LEAST and one["gpu"] not in made:
+            if widths >= 3 and one["gpu"] not in made:  # fewer are no line
                 most = int(found["rows"].max())
                 query, place = Query(most, dtype), (most, dtype, one["timer"], one["cache"])
                 shown = Selection(inputs.frame.loc[found["label"]], one["gpu"], query, *place)

@@ -188,16 +188,6 @@ def ordered(frame: pd.DataFrame, *columns: str) -> pd.DataFrame:
     return frame.loc[order.sort_values([*columns, "_order"], kind="stable").index]
 
 
-def by_shape(points: pd.DataFrame) -> pd.DataFrame:
-    """The column ``text`` of points with a line per shape and a column per variant."""
-    cells = points.set_index(["rows", "cols", "variant"])["text"]  # `pivot` would lose bold ones
-    found = cells.unstack("variant").fillna("–")
-    names = sorted(map(str, found), key=variant_order)
-    found = found[names]
-    found.insert(0, "M×N", [f"{m}×{n}" for m, n in found.index])
-    return found
-
-
 def protocol(timer: str, cache: str) -> str:
     """How times were taken, in words."""
     return f"{TIMERS.get(timer, timer)}, {CACHES.get(cache, cache)}"

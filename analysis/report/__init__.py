@@ -1,8 +1,7 @@
 """``report``: everything that rows say, as one HTML page that needs nothing else.
 
-The result comes first, then the five sources with each claim beside its figure, then every
-operation, then how all of it was measured. The page computes no number: its tables, figures and
-verdicts are those that the other commands give.
+The result comes first, then the sources with each claim beside its figure, then every operation,
+then how it was measured. The page computes no number: all are those of the other commands.
 """
 
 from __future__ import annotations
@@ -45,7 +44,6 @@ ORDER = (
     *(OPERATION, "cross_entropy", "cross_entropy_grad", "cross_entropy_backward", "log_softmax"),
     *("logsumexp", "logprob_entropy", "softmax_backward"),
 )
-MOST_PICTURES = 80  # of a folder of many cards; `figures` draws the others
 MOST_LINES = 300  # of a table; its CSV has all
 FOLDED = 12  # lines above which a table is folded
 DPI, COLORS, SCALE = 170, 48, 110  # of images: dots an inch, colours, CSS pixels an inch
@@ -76,9 +74,8 @@ def run(options: argparse.Namespace) -> int:
 
 def page(inputs: Inputs) -> str:
     """The whole HTML document, the same text for the same rows and code."""
-    every = list(pictures(inputs))
-    drawn, more = every[:MOST_PICTURES], len(every) - MOST_PICTURES
-    needs = {one.id: one.needs for one in FIGURES if one not in {figure for figure, _ in every}}
+    drawn = list(pictures(inputs))
+    needs = {one.id: one.needs for one in FIGURES if one not in {figure for figure, _ in drawn}}
     tables, lacking = tables_of(inputs)
     gpus = sorted(map(str, inputs.main["gpu"].unique()))
     lines, first = (tables.pop(name, None) for name in ("operations", FIRST))
@@ -86,11 +83,10 @@ def page(inputs: Inputs) -> str:
     *styles, script, other = (path.read_text(encoding="utf-8") for path in files)
     style, scripts = "".join(styles), [script, other]
     by_operation = {line[0]: line for line in lines.lines} if lines else {}
-    exhibits = _exhibits(drawn, tables, [OPERATION, *by_operation])
-    _add_claims(exhibits, [one for gpu in gpus for one in judge(inputs, gpu)], needs)
+    claims = [one for gpu in gpus for one in judge(inputs, gpu)]
+    exhibits = _exhibits(drawn, tables, [OPERATION, *by_operation], claims, needs)
     names = sorted(name for letter, name in exhibits if not letter)
     names.sort(key=lambda name: ORDER.index(name) if name in ORDER else len(ORDER))
-    left_out = [f"{more} more pictures: `make figures` draws them"] * (more > 0)
     context: dict[str, Any] = {
         "policy": _policy(style, scripts),
         "style": Markup(style),
@@ -114,7 +110,7 @@ def page(inputs: Inputs) -> str:
         "own": [one for gpu in gpus for one in judge_own(inputs, gpu)],
         "several": len(gpus) > 1,
         "measured": [table for stem, table in tables.items() if stem.startswith(MEASURED)],
-        "missing": [*left_out, *needs.values(), *lacking],
+        "missing": [*needs.values(), *lacking],
         "steps": stepper.steps(stepper.example()),
         "step_input": stepper.example(),
         "step_heads": stepper.HEADS,
@@ -143,9 +139,13 @@ def label_of(stem: str) -> str:
 
 
 def _exhibits(
-    drawn: Sequence[Picture], tables: Mapping[str, Table], known: Sequence[str]
+    drawn: Sequence[Picture],
+    tables: Mapping[str, Table],
+    known: Sequence[str],
+    claims: Sequence[Judgement],
+    needs: Mapping[str, str],
 ) -> Exhibits:
-    """The pictures and tables of each source, by their labels, and of each operation."""
+    """The pictures, tables and claims of each source by label, and what each operation has."""
     found: Exhibits = defaultdict(dict)
 
     def at(source: str, operation: str, label: str, title: str) -> Exhibit:
@@ -161,11 +161,6 @@ def _exhibits(
         else:
             name = next((one for one in by_length if f"-{slug(one)}-" in f"{stem}-"), OPERATION)
             at("", name, "", f"Tables of {name}").tables.append(table)
-    return found
-
-
-def _add_claims(found: Exhibits, claims: Sequence[Judgement], needs: Mapping[str, str]) -> None:
-    """Puts each claim beside the figure of its source that shows it."""
     lacking = {label_of(name): text.partition(" needs ")[2] for name, text in needs.items()}
     for claim in claims:
         label = label_of(claim.figure)
@@ -173,6 +168,7 @@ def _add_claims(found: Exhibits, claims: Sequence[Judgement], needs: Mapping[str
         title = "not drawn" if label else f"Claims of {claim.source} without a figure"
         exhibit = Exhibit(title, label, missing=lacking.get(label, "other rows") if label else "")
         found[claim.source, ""].setdefault(label, exhibit).claims.append(claim)
+    return found
 
 
 def _shown(figure: Figure | LineFigure, page: Page) -> dict[str, Any]:

@@ -2,8 +2,7 @@
 
 A table is one entry of `TABLES`: a function of the inputs, which yields tables with the names of
 their files. The CSV beside a table has the numbers as they are and, in ``keys`` and ``recordings``,
-the rows behind each line, which ``python -m analysis trace`` prints. Formulas are compared as
-polynomials, and orders on chip are derived from declarations.
+the rows behind each line, which ``python -m analysis trace`` prints.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ import pandas as pd
 import sympy
 
 from analysis.__main__ import finish, only
-from analysis.figures.style import by_shape, file_name, ordered, protocol, slug, variant_order
+from analysis.figures.style import file_name, ordered, protocol, slug, variant_order
 from analysis.format import Cell, Named, Table, number_text, table, texts, write_table
 from analysis.kernels import kernels
 from analysis.load import Inputs, kernel_name, read_inputs
@@ -83,7 +82,11 @@ def _main_table(title: str, rows: pd.DataFrame, operation: str) -> Table:
     wins = points["time_us"].where(wins)
     strong = wins.notna() & wins.eq(wins.groupby([points["rows"], points["cols"]]).transform("min"))
     cells = [Cell(*one) for one in zip(map(_cell, points.to_dict("records")), strong, strict=True)]
-    shown = by_shape(points.assign(text=pd.Series(cells, dtype=object)))
+    points["text"] = pd.Series(cells, dtype=object)
+    # `pivot` would lose bold ones
+    shown = points.set_index(["rows", "cols", "variant"])["text"].unstack("variant").fillna("–")
+    shown = shown[sorted(shown, key=lambda name: variant_order(str(name)))]
+    shown.insert(0, "M×N", [f"{m}×{n}" for m, n in shown.index])
     late = int(points.loc[good, "stop_reason"].map(unconverged).ne("").sum())
     facts = {"protocol": protocol(timer, cache), "roof": own["roof"].iloc[0]}
     notes = texts("main", late=late, times=int(good.sum()), **facts)
@@ -205,8 +208,11 @@ def traffic(inputs: Inputs) -> Named:
         place = {"variant": one.kernel, "M×N": f"{one.rows}×{one.cols}", "dtype": one.dtype}
         place["GPU"] = getattr(one, "gpu", "any")
         moved = _moved(one, counts.get((one.kernel, one.dtype), []))
-        cells.append(place | {name: _amount(*found) for name, found in moved.items()})
         data.append(place | {f"{name}, bytes": size for name, (size, _, _) in moved.items()})
+        for name, (size, matrix, verdict) in moved.items():
+            amount = "" if math.isnan(size) else f"{size / matrix:.3f}"
+            place[name] = ", ".join(filter(None, [amount, verdict]))
+        cells.append(place)
     columns = [*(f"{way} {kind}" for way in ("modelled", "counted") for kind in KINDS), *SEEN]
     heads = ["variant", "M×N", "dtype", "GPU", *columns]
     shown = pd.DataFrame(cells, columns=heads, dtype=object).fillna("")
@@ -248,10 +254,6 @@ def _counted(count: Count, kind: str) -> tuple[float, int, str]:
     size = sum(t.load_bytes if kind == "reads" else t.store_bytes for t in count.tensors)
     differs = [one for one in (count.difference or "").split("; ") if one.startswith(kind)]
     return size, _matrix(count), [*differs, "nominal" if count.nominal else "exact"][0]
-
-
-def _amount(size: float, matrix: int, verdict: str) -> str:
-    return ", ".join(filter(None, ["" if math.isnan(size) else f"{size / matrix:.3f}", verdict]))
 
 
 def _matrix(record: Count | Counters) -> int:

@@ -201,7 +201,7 @@ def _summary(frame: pd.DataFrame, found: pd.DataFrame) -> dict[str, Any]:
     return {
         **{"points": mean.points, "ratio": mean.value, "low": mean.low, "high": mean.high},
         **{"interval_over": mean.units, "recordings_used": mean.recordings},
-        **{"share": limit.mean_share(found), "slower": len(slower)},
+        **{"share": limit.mean_share(limit.shares(found)["share"]), "slower": len(slower)},
         **{"worst": slower["ratio"].min(), "worst_at": "".join(slower["name"][:1])},
         **{"keys": keys, "recordings": recordings},
     }
@@ -214,7 +214,7 @@ def _speeds(data: pd.DataFrame) -> pd.Series:
 
 
 def _percent(share: float) -> str:
-    return "–" if math.isnan(share) else f"{100 * min(share, 1):.1f} %"
+    return "–" if math.isnan(share) else f"{100 * share:.1f} %"
 
 
 def _rival(found: pd.DataFrame) -> tuple[str, str]:

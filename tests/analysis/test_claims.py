@@ -284,7 +284,8 @@ def test_every_claim_of_the_sources_and_ours_is_there() -> None:
     assert last.keys() == sources().keys()
     expected = [f"{x.lower()}{n + 1}" for x in last for n in range(last[x])]
     assert [one.__name__ for one in claims_of(SOURCES)] == expected
-    assert [one.__name__ for one in claims_of([own])] == [f"l{n}" for n in range(1, 36)]
+    ours = [f"l{n}" for n in range(1, 36) if n not in (26, 33)]  # these two have left
+    assert [one.__name__ for one in claims_of([own])] == ours
 
 
 # The audit
@@ -365,7 +366,7 @@ def test_our_claims_are_judged_where_our_kernels_have_rows(tmp_path: Path) -> No
     rows = point(100.0, torch=200.0, copy=99.0)
     found = {one.id: one for one in judge_own(card(tmp_path / "b", rows).inputs, H200)}
     assert found["L4"].parts[0].outcome == "yes"
-    assert (found["L4"].verdict, found["L26"].verdict) == ("not measured", "not measured")
+    assert (found["L4"].verdict, found["L7"].verdict) == ("not measured", "not measured")
 
 
 def test_each_gpu_is_judged_by_its_own_rows(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import pytest
 from scipy import stats
 
 from analysis.__main__ import main
-from analysis.compare import judged, matched, noise_at, recorded_noise
+from analysis.compare import NOISE, judged, matched, noise_at
 from analysis.load import load
 from experiments.data.rows import Row
 from tests.analysis.noisy import normal, points, rows_of, sweep
@@ -23,7 +23,7 @@ from tests.conftest import ROOT
 
 pytestmark = pytest.mark.usefixtures("inside")
 Captured = pytest.CaptureFixture[str]
-RANGES = recorded_noise()[1]
+RANGES = pd.DataFrame(NOISE["ranges"])
 ROUNDS, POINTS, SEEDS = 8, 30, range(50)
 # From launches to long ones, the first, which is slowed down, at 50 µs.
 TIMES = np.array([51.0, *np.geomspace(6, 2000, POINTS - 1)])
