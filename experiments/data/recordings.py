@@ -21,12 +21,12 @@ from experiments.data.files import (
     read_lines,
     write_file,
 )
-from experiments.data.records import COUNTERS, HOSTCOST
+from experiments.data.records import COUNTERS
 from experiments.data.rows import PACKED_ROWS, Row, read_rows, rows_files
 
 JOBS = "jobs.jsonl.gz"
 CONFIG = "config.json"
-SMALL = ("sweep.json", "variants.json", COUNTERS, HOSTCOST)
+SMALL = ("sweep.json", "variants.json", COUNTERS)
 Place = tuple[str, int, int, int]
 
 

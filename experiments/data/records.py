@@ -1,9 +1,9 @@
 """What was counted and what counters saw: records beside the rows, each with a schema of its own.
 
 ``counts.jsonl`` has the requests of a variant's code, counted by executing it; ``counters.jsonl``
-the bytes that a card's memory system moved. Recordings also hold ``traces.jsonl``, the order of the
-requests at small shapes, and ``hostcost.json``, the host's cost of a call: nothing writes these any
-more, and fields of older records that nothing reads are passed over.
+the bytes that a card's memory system moved. ``traces.jsonl``, the order of the requests at small
+shapes, is recorded: nothing writes it any more. Fields of older records that nothing reads are
+passed over.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from experiments.data.files import (
     Name,
     Size,
     Text,
-    Time,
     Whole,
     Written,
     parse_json,
@@ -112,30 +111,7 @@ class Counters(Record, extra="ignore"):
     environment: JsonObject = {}
 
 
-class HostLayer(Written):
-    """What a call costs the host, and over its base, PyTorch's."""
-
-    layer: Name
-    base: Name
-    host_us: Time
-    host_low_us: Time
-    host_high_us: Time
-    ratio: Amount
-    ratio_low: Amount | None = None
-    ratio_high: Amount | None = None
-
-
-class HostCost(Written):
-    """The host's cost of calls on one card, by layer; of older recordings."""
-
-    gpu: Name
-    shape: list[Size] = Field(description="rows and columns where a layer names no others")
-    environment: JsonObject = {}
-    layers: list[HostLayer]
-
-
 R = TypeVar("R", bound=Record)
-HOSTCOST = "hostcost.json"
 COUNTS, TRACES, COUNTERS = "counts.jsonl", "traces.jsonl", "counters.jsonl"
 KINDS: dict[str, type[Record]] = {COUNTS: Count, TRACES: Trace, COUNTERS: Counters}
 
