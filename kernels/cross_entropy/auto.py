@@ -17,94 +17,88 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, ClassVar
 
 import sympy
 import torch
 from typing_extensions import override
 
-from ..cluster.cut import Cut, reading
+from ..cluster.cut import reading
 from ..device import Device, device_of
-from ..kernel import Kernel, Shape, Tensors
+from ..kernel import Shape
 from ..traffic import M, N, Traffic
-from ..vectors import LONGEST
 from . import rows
-from .cluster import (
-    FEWEST_WARPS,
-    CeCluster,
-    CeGradCluster,
-    LogprobEntropyCluster,
-    RowCluster,
-    has_narrow,
-)
-from .online import CeGradOnline, CeOnline, LogprobEntropyOnline
+from .cluster import FEWEST_WARPS, CeCluster, has_narrow
+from .online import CeOnline
 from .operation import CROSS_ENTROPY, CROSS_ENTROPY_GRAD, LOGPROB_ENTROPY
-from .rows import NARROW, PLAIN, Options, Results
+from .rows import NARROW, Call, RowVariant
 
 WIDEST = 1 << 19  # elements of a row on chip; twice as many of 16 bit
 ENTROPY = 1 << 17  # elements of a row
+CLUSTER, ONLINE = CeCluster(), CeOnline()  # for what all of their kind have in common
 
 
-def suits(rule: str, cols: int, several: bool, plan: Cut) -> bool:
-    """Whether a cluster is faster for ``"numbers"``, ``"entropy"``, ``"gradient"`` or ``"matrix"``.
+def run(call: Call) -> None:
+    """Like `rows.run`, by clusters where they are faster; these read ignored rows too."""
+    if clustered(call):
+        CLUSTER.run(call)
+    else:
+        rows.run(call)
 
-    ``several`` is `has_narrow`, and ``plan`` the cluster's cut of rows of ``cols`` elements.
-    """
-    if rule == "gradient":
-        return cols > 0
-    if rule == "entropy" and cols > ENTROPY and plan.warps > FEWEST_WARPS:
+
+def clustered(call: Call) -> bool:
+    """Whether `run` uses clusters; the answer does not depend on M."""
+    x, written, dloss = call.x, call.matrix, call.dloss
+    if x.numel() == 0 or call.weight is not None or (dloss is not None and dloss.numel() > 1):
+        return False  # streaming alone takes these
+    width, shape = reading(x, written)[0], (x.shape[0], x.shape[1])
+    results = call.dlogits is not None, call.y is not None, call.entropy is not None
+    return _suits(shape, x.dtype, device_of(x), width, has_narrow(x), *results)
+
+
+@lru_cache(maxsize=4096)
+def _suits(
+    shape: Shape,
+    dtype: torch.dtype,
+    device: Device,
+    width: int,
+    several: bool,
+    gradient: bool,
+    matrix: bool,
+    entropy: bool,
+) -> bool:
+    """The rule; ``several`` is `has_narrow` of rows that are read by vectors of ``width``."""
+    if CLUSTER.unsupported(shape, dtype, device) is not None:
         return False
-    return cols > NARROW or (several and rule != "matrix")
+    plan, cols = CLUSTER.plan(shape, dtype, width, device), shape[1]
+    if plan is None or (entropy and cols > ENTROPY and plan.warps > FEWEST_WARPS):
+        return False
+    return gradient or cols > NARROW or (several and not matrix)
 
 
-class Chooses(Kernel):
+class Chooses(RowVariant):
     """One cluster per row where that is faster, else tiles. It has no tunables."""
 
-    backend = "triton"
-    on_chip = sympy.Piecewise((N, N <= WIDEST), (CeOnline().on_chip_elements(), True))
-    rule: ClassVar[str] = "numbers"
-    cluster: ClassVar[RowCluster]
-    online: ClassVar[Kernel]
+    on_chip = sympy.Piecewise((N, N <= WIDEST), (ONLINE.on_chip_elements(), True))
 
     @override
     def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
         reason = super().unsupported(shape, dtype, device)
-        longest = LONGEST // dtype.itemsize
-        kernel = chosen(self, shape, dtype, device, longest, shape[1] % longest == 0)
-        return reason or kernel.unsupported(shape, dtype, device)
+        if reason is None and CLUSTER.unsupported(shape, dtype, device) is not None:
+            return ONLINE.unsupported(shape, dtype, device)
+        return reason
 
     @override
-    def __call__(self, *inputs: torch.Tensor) -> Tensors:
-        answer: Tensors = variant(self, inputs[0])(*inputs)
-        return answer
-
-
-def variant(auto: Chooses, x: torch.Tensor, written: torch.Tensor | None = None) -> Kernel:
-    """The variant that ``auto`` runs for these logits, and with this matrix to write."""
-    shape = (x.shape[0], x.shape[1])
-    width = reading(x, written)[0] if x.numel() else 1
-    return chosen(auto, shape, x.dtype, device_of(x), width, has_narrow(x))
-
-
-@lru_cache(maxsize=4096)
-def chosen(
-    auto: Chooses, shape: Shape, dtype: torch.dtype, device: Device, width: int, several: bool
-) -> Kernel:
-    """The variant for rows that are read by vectors of ``width`` elements."""
-    if auto.cluster.unsupported(shape, dtype, device) is not None:
-        return auto.online
-    plan = auto.cluster.plan(shape, dtype, width, device) if shape[1] else None
-    faster = plan is not None and suits(auto.rule, shape[1], several, plan)
-    return auto.cluster if faster else auto.online
+    def run(self, call: Call) -> None:
+        run(call)
 
 
 @dataclass(frozen=True)
 class CeAuto(Chooses):
-    """The loss; see `Chooses`."""
+    """The loss, and its logsumexp; see `Chooses`."""
 
     operation = CROSS_ENTROPY
     moves = CeOnline.moves
-    cluster, online = CeCluster(), CeOnline()
+    beside = ("lse",)
 
 
 @dataclass(frozen=True)
@@ -112,7 +106,7 @@ class CeGradAuto(Chooses):
     """Loss and gradient; see `Chooses`.
 
     The traffic assumes an H200, whose clusters hold `WIDEST` float32 elements. They write each
-    target's element twice, M more in all, and no logsumexp.
+    target's element twice, M more in all.
     """
 
     operation = CROSS_ENTROPY_GRAD
@@ -120,10 +114,8 @@ class CeGradAuto(Chooses):
         reads=sympy.Piecewise((M * N + M, N <= WIDEST), (2 * M * N + M, True)),
         writes=M * N,
         read_bytes=8 * M,
-        write_bytes=8 * M,
+        write_bytes=4 * M,
     )
-    rule = "gradient"
-    cluster, online = CeGradCluster(), CeGradOnline()
 
 
 @dataclass(frozen=True)
@@ -131,45 +123,4 @@ class LogprobEntropyAuto(Chooses):
     """Log-probability and entropy; see `Chooses`."""
 
     operation = LOGPROB_ENTROPY
-    moves = LogprobEntropyOnline.moves
-    rule = "entropy"
-    cluster, online = LogprobEntropyCluster(), LogprobEntropyOnline()
-
-
-class _Matrix(CeAuto):
-    """The rule of log-softmax."""
-
-    rule = "matrix"
-
-
-def clustered(
-    x: torch.Tensor,
-    results: Results,
-    weight: torch.Tensor | None = None,
-    dloss: torch.Tensor | None = None,
-) -> bool:
-    """Whether `run` uses clusters; the answer does not depend on M."""
-    auto: Chooses = CeAuto()
-    if results.entropy is not None:
-        auto = LogprobEntropyAuto()
-    elif results.matrix is not None:
-        auto = _Matrix() if results.dlogits is None else CeGradAuto()
-    plain = weight is None and (dloss is None or dloss.numel() == 1)  # else streaming alone
-    return plain and isinstance(variant(auto, x, results.matrix), RowCluster)
-
-
-def run(
-    x: torch.Tensor,
-    options: Options = PLAIN,
-    *,
-    target: torch.Tensor | None = None,
-    weight: torch.Tensor | None = None,
-    dloss: torch.Tensor | None = None,
-    **results: torch.Tensor | None,
-) -> None:
-    """Like `rows.run`, by clusters where they are faster; these read ignored rows too."""
-    outputs: dict[str, Any] = results
-    if clustered(x, Results(**results), weight, dloss):
-        CeCluster().run(x, options, target=target, dloss=dloss, **outputs)
-    else:
-        rows.run(x, options, target=target, weight=weight, dloss=dloss, **outputs)
+    moves = CeOnline.moves

@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections import namedtuple
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import sympy
 import torch
@@ -53,7 +53,7 @@ from ..traffic import M, N, Traffic
 from ..vectors import LONGEST
 from . import rows as streaming
 from .operation import CROSS_ENTROPY, CROSS_ENTROPY_GRAD, LOGPROB_ENTROPY
-from .rows import NARROW, PLAIN, Options, Results, RowVariant
+from .rows import NARROW, Call, RowVariant
 
 LOG2E = constant(1.4426950408889634)
 LN2 = constant(0.6931471805599453)
@@ -96,36 +96,15 @@ class RowCluster(OnCluster, RowVariant):
         return plan_of(shape[1], dtype.itemsize, width, device, self.programs, self.num_warps)
 
     @override
-    def write(self, x: torch.Tensor, target: torch.Tensor | None = None, **results: Any) -> None:
-        self.run(x, target=target, **results)
-
-    def run(
-        self,
-        x: torch.Tensor,
-        options: Options = PLAIN,
-        *,
-        target: torch.Tensor | None = None,
-        dloss: torch.Tensor | None = None,
-        **results: torch.Tensor | None,
-    ) -> None:
-        """Writes all results for which memory is given.
-
-        Args:
-            x: The logits, (M, N); any strides.
-            options: The options of the loss; the temperature applies to every result.
-            target: (M,), int64, contiguous; for the loss, log-probability and gradient.
-            dloss: Gradient of the loss, float32: (M,), or (1,) for all rows; None stands for ones.
-            results: See `rows.Results`.
+    def run(self, call: Call) -> None:
+        """See `RowVariant`; ``dloss`` is one number for all rows, and there is no ``weight``.
 
         Raises:
             ValueError: a row does not fit on chip; strided columns fit less.
         """
+        x, options, written = call.x, call.options, call.matrix
         if x.numel() == 0:
-            outputs: dict[str, Any] = results
-            return streaming.run(x, **outputs)
-        given = Results(**results)
-        loss, entropy, dlogits, y = given.loss, given.entropy, given.dlogits, given.y
-        written = given.matrix
+            return streaming.run(call)
         rows, cols = x.shape
         width, ends = reading(x, written)
         unit = 1 if ends else width  # of the lengths passed to the kernel
@@ -136,7 +115,7 @@ class RowCluster(OnCluster, RowVariant):
             plan: Cut | None = narrow_cut(cols // width, width, x.element_size())
         else:
             plan = self.plan((rows, cols), x.dtype, width, device_of(x))
-            if capped and dlogits is not None:
+            if capped and call.dlogits is not None:
                 # Capped logits stay in float32 for the gradient's pass: computing them twice from
                 # packed ones takes two fifths longer at 4096×32000 bfloat16 on an H200
                 plan = self.plan((rows, cols), torch.float32, width, device_of(x)) or plan
@@ -149,8 +128,8 @@ class RowCluster(OnCluster, RowVariant):
         smoothing, ignored = options.label_smoothing, options.ignore_index
         share = smoothing / cols
         registers = None
-        gradient, further = dlogits is not None, entropy is not None
-        if not several and (gradient or (y is None and beyond_l2(x))):
+        gradient, further = call.dlogits is not None, call.entropy is not None
+        if not several and (gradient or (call.y is None and beyond_l2(x))):
             registers = registers_of(plan, device_of(x), gradient, further, capped)
         how = How(
             chunks=plan.chunks,
@@ -160,11 +139,10 @@ class RowCluster(OnCluster, RowVariant):
             even=not ends and cols == plan.chunks * plan.chunk,
             ends=ends,
             packed=plan.packed,
-            loss=loss is not None,
-            logarithm=y is not None,
+            loss=call.loss is not None,
+            logarithm=call.y is not None,
             capped=capped,
             smoothed=smoothing != 0,
-            each=dloss is not None and dloss.numel() > 1,
             loads=load_hint(x),
             stores=store_hint(x),
         )
@@ -172,7 +150,7 @@ class RowCluster(OnCluster, RowVariant):
             _rows,
             (-(-rows // at_once),),
             (
-                *(x, target, given.of_target, entropy, written, given.lse, dloss),
+                *(x, call.target, call.of_target, call.entropy, written, call.lse, call.dloss),
                 Sizes(rows, cols // unit, x.stride(0) // unit, x.stride(1), *strides, ignored),
                 Numbers(in_cap / options.temperature, 1 / in_cap, smoothing, share, options.z_loss),
             ),
@@ -321,7 +299,6 @@ class How(NamedTuple):
     logarithm: bool  # whether the matrix written is the log-softmax; else the gradient
     capped: bool
     smoothed: bool
-    each: bool  # whether each row has an upstream gradient of its own
     loads: str  # eviction hints
     stores: str
 
@@ -557,7 +534,7 @@ def _rows(  # type: ignore[no-untyped-def]
     if target is not None:
         wanted = gl.load(target + number)
     if dloss is not None:
-        upstream = gl.load(dloss + number if HOW.each else dloss)
+        upstream = gl.load(dloss)
     values = row.load(source, sizes.col_stride, 0, float("-inf"), LOADS)
     value_at_end = None
     if ENDS:

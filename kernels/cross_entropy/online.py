@@ -13,7 +13,7 @@ Source: `rows`, which describes the algorithm.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 import sympy
 import torch
@@ -29,9 +29,8 @@ from .operation import (
     CROSS_ENTROPY_GRAD,
     LOGPROB_ENTROPY,
 )
-from .rows import A_LANE, HELD, MOVED, RowVariant, Tiles, backward, run
+from .rows import A_LANE, HELD, MOVED, Call, RowVariant, backward, run
 
-Pair = tuple[torch.Tensor, torch.Tensor]
 HELD_OR_TILE = sympy.Piecewise((N, N <= HELD), (sympy.Integer(32 * 4 * A_LANE), True))
 
 
@@ -47,14 +46,9 @@ class Streaming(RowVariant):
     block_size: Annotated[int | None, power_of_two(1, 1 << 16)] = None
     num_warps: Annotated[int | None, power_of_two(1, 32)] = None
 
-    @property
-    def tiles(self) -> Tiles:
-        """The requested cut."""
-        return Tiles(self.block_size, self.num_warps)
-
     @override
-    def write(self, x: torch.Tensor, target: torch.Tensor | None = None, **results: Any) -> None:
-        run(x, target=target, tiles=self.tiles, **results)
+    def run(self, call: Call) -> None:
+        run(call._replace(block_size=self.block_size, num_warps=self.num_warps))
 
     @override
     def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
@@ -85,8 +79,8 @@ class CeBackward(Streaming):
     operation = CROSS_ENTROPY_BACKWARD
 
     @override
-    def write(self, *inputs: Any, **results: Any) -> None:
-        backward(*inputs, **results, tiles=self.tiles)
+    def run(self, call: Call) -> None:
+        backward(call._replace(block_size=self.block_size, num_warps=self.num_warps))
 
     @override
     def traffic(self) -> Traffic:

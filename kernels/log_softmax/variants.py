@@ -29,13 +29,12 @@ from ..calls import Maybe
 from ..compiled import CompiledFormula
 from ..cross_entropy.auto import WIDEST, Chooses
 from ..cross_entropy.cluster import RowCluster
-from ..cross_entropy.gradients import TILE
 from ..cross_entropy.library import LogprobEntropyTorch
 from ..cross_entropy.online import HELD_OR_TILE, Streaming
 from ..cross_entropy.rows import HELD, MOVED
 from ..kernel import Kernel, Tensors, TorchFunction
 from ..traffic import M, N, Traffic
-from .functions import GRADIENT, NUMBERS
+from .functions import GRADIENT, NUMBERS, TILE
 from .operation import LOG_SOFTMAX, LOGPROB_ENTROPY_BACKWARD, LOGPROB_ENTROPY_GRAD, LOGSUMEXP
 
 MATRIX = Traffic(reads=M * N, writes=M * N)
@@ -95,7 +94,6 @@ class LogSumExpAuto(Chooses):
 
     operation = LOGSUMEXP
     moves = A_NUMBER
-    cluster, online = LogSumExpCluster(), LogSumExpOnline()
 
 
 @dataclass(frozen=True)
@@ -104,8 +102,6 @@ class LogSoftmaxAuto(Chooses):
 
     operation = LOG_SOFTMAX
     moves = Traffic(reads=sympy.Piecewise((M * N, N <= WIDEST), (2 * M * N, True)), writes=M * N)
-    rule = "matrix"
-    cluster, online = LogSoftmaxCluster(), LogSoftmaxOnline()
 
 
 class LogSoftmaxTorch(TorchFunction):
