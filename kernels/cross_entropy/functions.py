@@ -39,10 +39,11 @@ from ..calls import (
 from ..launch import workspace
 from ..overwriting import in_place
 from ..repeat import Layout, dense
-from . import auto
+from . import variants
 from .rows import Call, Options, backward, reduce_losses
 
 SMALL = (torch.float16, torch.bfloat16)
+EXACT = (int, float, float, float, float)  # the types of the numbers among the options
 
 
 def cross_entropy(
@@ -103,20 +104,14 @@ def cross_entropy(
         input = input.movedim(dim, 1)
         if isinstance(target, torch.Tensor) and target.dim() == input.dim():
             target = target.movedim(dim, 1)  # probabilities
-    settings = reduction, dtype, ignore_index, label_smoothing, softcap, temperature, z_loss
-    if not (  # as keys, True, 1 and 1.0 are one
-        type(ignore_index) is int
-        and type(label_smoothing) is float
-        and type(softcap) is float
-        and type(temperature) is float
-        and type(z_loss) is float
-    ):
-        numbers = _numbers(softcap, temperature, z_loss)
+    numbers = ignore_index, label_smoothing, softcap, temperature, z_loss
+    if tuple(map(type, numbers)) != EXACT:  # as keys, True, 1 and 1.0 are one
         if type(label_smoothing) is int:
             label_smoothing = float(label_smoothing)
-        settings = reduction, dtype, ignore_index, label_smoothing, *numbers
-        if type(ignore_index) is not int or type(label_smoothing) is not float:
-            return by_torch(input, target, weight, *settings)
+        numbers = ignore_index, label_smoothing, *_numbers(softcap, temperature, z_loss)
+        if tuple(map(type, numbers)) != EXACT:
+            return by_torch(input, target, weight, reduction, dtype, *numbers)
+    settings = reduction, dtype, *numbers
     tensors = (input, target) if weight is None else (input, target, weight)
     loss = None
     if inplace and isinstance(input, torch.Tensor) and input.requires_grad:
@@ -254,7 +249,7 @@ class _Loss:
     ) -> None:
         losses = _one_per_row(logits) if self.reduced else loss
         call = Call(logits, target, self.options, weight, loss=losses, lse=kept)
-        auto.run(call)
+        variants.run(call)
         if self.reduced:
             reduce_losses(call, self.mean, out=loss, kept=kept)
 
@@ -266,7 +261,7 @@ class _Loss:
             reduce_losses(call, True, out=scale)
             call = call._replace(dloss=scale)
         call = call._replace(loss=_one_per_row(logits), dlogits=logits)
-        auto.run(call)
+        variants.run(call)
         reduce_losses(call, self.mean, out=loss)
 
     def backward(

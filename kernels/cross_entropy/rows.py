@@ -334,10 +334,7 @@ class How(NamedTuple):
     statistics: Any = None  # a dtype
     vector: int = 1
     ends: bool = False
-    rows: int = 1
-    lanes: int = 1
-    pieces: int = 1
-    tiles: int = 1
+    cut: Any = None
     capped: bool = False
     scaled: bool = False
     squared: bool = False
@@ -363,10 +360,7 @@ def _launch(
         statistics=tl.float64 if x.dtype == torch.float64 else tl.float32,
         vector=plan.vector,
         ends=plan.ends,
-        rows=parts.rows,
-        lanes=parts.lanes,
-        pieces=parts.pieces,
-        tiles=parts.tiles,
+        cut=parts,
         capped=options.softcap != 0,
         scaled=options.temperature != 1,
         squared=options.z_loss != 0,
@@ -478,12 +472,12 @@ def _load_tile(
     rows: Rows, tile: tl.tensor, many: tl.tensor, HOW: tl.constexpr, MASKED: tl.constexpr = True
 ) -> tl.tuple:
     """z of a tile, piece by piece; −inf beyond ``many`` vectors of each row."""
-    PIECES: tl.constexpr = HOW.pieces
+    PIECES: tl.constexpr = HOW.cut.pieces
     LOADS: tl.constexpr = HOW.loads
     source = first_vector(rows.x, rows.x_at, rows.number, HOW)[None, :, None]
     pieces: tl.tuple = ()
     for piece in tl.static_range(PIECES):
-        vector = vectors_of(tile * PIECES + piece, HOW.lanes)
+        vector = vectors_of(tile * PIECES + piece, HOW.cut.lanes)
         places = source + offsets_of(vector, rows.x_at.col_stride, HOW.vector)
         if MASKED:
             inside = vector < many
@@ -518,7 +512,7 @@ def _absorb(
     HOW: tl.constexpr,
 ) -> Statistics:
     """Updates the statistics of lanes by one tile."""
-    PIECES: tl.constexpr = HOW.pieces
+    PIECES: tl.constexpr = HOW.cut.pieces
     highest = pieces[0]
     for piece in tl.static_range(1, PIECES):
         highest = tl.maximum(highest, pieces[piece])
@@ -545,7 +539,7 @@ def _absorb(
                 further += _product(exponential, difference)
         sums += exponential
         if HOW.further == "added":
-            vector = vectors_of(tile * PIECES + piece, HOW.lanes)
+            vector = vectors_of(tile * PIECES + piece, HOW.cut.lanes)
             columns = rows.ahead[None, :, None] + offsets_of(vector, 1, HOW.vector)
             further += _weighted(rows, pieces[piece], columns, vector < many, HOW)
     total, more = tl.sum(sums, 2), lanes.further
@@ -602,8 +596,8 @@ def _fold(one: Statistics, two: Statistics, HOW: tl.constexpr) -> Statistics:
 def _nothing(HOW: tl.constexpr, BY_LANE: tl.constexpr = False) -> Statistics:
     """The statistics of no elements, of each row or of each lane."""
     STATISTICS: tl.constexpr = HOW.statistics
-    ROWS: tl.constexpr = HOW.rows
-    LANES: tl.constexpr = HOW.lanes
+    ROWS: tl.constexpr = HOW.cut.rows
+    LANES: tl.constexpr = HOW.cut.lanes
     zeros = tl.zeros((LANES, ROWS) if BY_LANE else (ROWS,), STATISTICS)
     return Statistics(zeros + float("-inf"), zeros, zeros)
 
@@ -803,13 +797,13 @@ def _emit_tile(
     COMMON: tl.constexpr = False,
 ) -> None:
     """Writes the gradient, or log-softmax, of a tile, from its z, behind ``aim``."""
-    PIECES: tl.constexpr = HOW.pieces
+    PIECES: tl.constexpr = HOW.cut.pieces
     STORES: tl.constexpr = HOW.stores
     wide: tl.tuple = ()
     for i in tl.static_range(len(factors)):
         wide = wide + (factors[i][None, :, None],)  # noqa: RUF005, Triton unpacks no tuple
     for piece in tl.static_range(PIECES):
-        vector = vectors_of(tile * PIECES + piece, HOW.lanes)
+        vector = vectors_of(tile * PIECES + piece, HOW.cut.lanes)
         inside = vector < many
         columns = rows.ahead[None, :, None] + offsets_of(vector, 1, HOW.vector)
         answer = _gradient(rows, wide, pieces[piece], columns, inside, HOW, COMMON)
@@ -852,7 +846,7 @@ def _streaming_rows(
 ) -> None:
     STATISTICS: tl.constexpr = HOW.statistics
     block = tl.program_id(0) // (sizes.chunks if HOW.step == "elements" else HOW.split)
-    row = block.to(tl.int64) * HOW.rows + tl.arange(0, HOW.rows)
+    row = block.to(tl.int64) * HOW.cut.rows + tl.arange(0, HOW.cut.rows)
     x_at = At(sizes.row_stride, sizes.col_stride, sizes.lead)
     rows = Rows(
         *(x, target, weight, more, first, entropy, lse, sums, y, dloss, x_at),
@@ -911,9 +905,9 @@ def _rows(rows: Rows, HOW: tl.constexpr) -> None:
 @jit
 def _stream(rows: Rows, vectors: tl.tensor, HOW: tl.constexpr) -> tl.tuple:
     """The statistics of rows chunk by chunk; programs that share rows write those instead."""
-    A_TILE: tl.constexpr = HOW.lanes * HOW.pieces
+    A_TILE: tl.constexpr = HOW.cut.lanes * HOW.cut.pieces
     many = vectors[None, :, None]
-    if HOW.rows == 1:
+    if HOW.cut.rows == 1:
         tiles = tl.cdiv(tl.max(vectors, 0), A_TILE)
         full = tl.min(vectors, 0) // A_TILE  # tiles that need no mask
     else:  # not to be found out among warps, each of which has rows of its own
@@ -925,10 +919,10 @@ def _stream(rows: Rows, vectors: tl.tensor, HOW: tl.constexpr) -> tl.tuple:
     last = tl.minimum(first + each, rows.sizes.chunks)
     for chunk in tl.range(first, last, num_stages=1):
         lanes = _nothing(HOW, True)
-        start = tl.minimum(chunk * HOW.tiles, tiles)
-        end = tl.minimum(start + HOW.tiles, tiles)
+        start = tl.minimum(chunk * HOW.cut.tiles, tiles)
+        end = tl.minimum(start + HOW.cut.tiles, tiles)
         middle = tl.minimum(tl.maximum(full, start), end)
-        if HOW.rows == 1:
+        if HOW.cut.rows == 1:
             for tile in tl.range(start, middle, num_stages=1):
                 pieces = _load_tile(rows, tile, many, HOW, False)
                 lanes = _absorb(rows, lanes, pieces, tile, many, HOW)
@@ -988,7 +982,7 @@ def _elements(rows: Rows, HOW: tl.constexpr) -> None:
     common = 1
     if rows.target is not None:
         # most tiles have no target, and rows that count: their elements take a third less
-        A_TILE: tl.constexpr = HOW.lanes * HOW.pieces * HOW.vector
+        A_TILE: tl.constexpr = HOW.cut.lanes * HOW.cut.pieces * HOW.vector
         place = target.column - rows.ahead - tile * A_TILE
         apart = ((place >= 0) & (place < A_TILE)) | (exists & (target.counts == 0))
         common = 1 - tl.max(apart.to(tl.int32), 0)

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from ..calls import DTYPES, Maybe, RowOp, Tensors, gradient_of, number, padded_like
-from ..cross_entropy import auto
+from ..cross_entropy import variants
 from ..cross_entropy.rows import Call, Options, backward
 from ..lines import lines
 from ..repeat import Layout, dense
@@ -134,7 +134,7 @@ def _log_softmax_work(x: torch.Tensor, *_: Any) -> Callable[..., None]:
     cols = x.shape[-1]
 
     def launch(x: torch.Tensor, y: torch.Tensor) -> None:
-        auto.run(Call(x.view(-1, cols), y=y.view(-1, cols)))
+        variants.run(Call(x.view(-1, cols), y=y.view(-1, cols)))
 
     return launch
 
@@ -203,9 +203,9 @@ def _numbers_work(x: torch.Tensor, target: Maybe, temperature: float) -> Callabl
 
     def launch(x: Any, target: Maybe, first: Any, entropy: Maybe = None, lse: Maybe = None) -> None:
         if target is None:
-            auto.run(Call(x, lse=first))
+            variants.run(Call(x, lse=first))
         else:
-            auto.run(Call(x, target, options, logprob=first, entropy=entropy, lse=lse))
+            variants.run(Call(x, target, options, logprob=first, entropy=entropy, lse=lse))
 
     return launch
 

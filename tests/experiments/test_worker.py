@@ -192,7 +192,7 @@ def test_an_installed_module_counts_by_its_version_alone(library: Path, folder: 
 
 def test_a_points_bytes_and_flops_are_what_its_variant_declares() -> None:
     job = {"shapes": [[4, 8]], "dtypes": ["float16", "float32"]}
-    kernels = ("cross_entropy.online.CeOnline", "attention.attention_naive.AttentionNaive")
+    kernels = ("cross_entropy.variants.CeOnline", "attention.attention_naive.AttentionNaive")
     loss, attention = (
         describe(job | {"kernel": {"_target_": f"kernels.{name}"}}, Device("cpu", "cpu"))
         for name in kernels
