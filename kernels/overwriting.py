@@ -6,14 +6,19 @@ that shares it (a view, its base, a tensor saved by autograd) raises an error th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from functools import lru_cache, partial
 from typing import Any
 
 import torch
 from torch.autograd import Function
 from torch.utils import dlpack
 
-from .calls import RowOp, transformed, watched
+from .calls import KEPT, Plan, RowOp, transformed, watched
+from .device import device_of
+from .language import jit, tl
+from .launch import launch
+from .repeat import repeatable
 
 OVERWRITTEN = (
     "these logits were overwritten by {}(..., inplace=True): neither they nor what shares their "
@@ -27,7 +32,7 @@ LEAF = (
     "{}(..., inplace=True) would overwrite a leaf tensor that requires grad, or a view of one; it "
     "takes logits that an operation computed"
 )
-Steps = tuple[Callable[..., tuple[Any, Sequence[Any]]], Callable[..., Any]]
+PROGRAMS_PER_SM, TILE = 8, 4096  # of `multiply`; elements
 
 _guard: Callable[[int, str], None] | None = getattr(
     torch._C, "_set_storage_data_ptr_access_error_msg", None
@@ -35,7 +40,12 @@ _guard: Callable[[int, str], None] | None = getattr(
 
 
 def in_place(
-    name: str, op: RowOp, tensors: tuple[Any, ...], options: tuple[Any, ...], steps: Any
+    name: str,
+    op: RowOp,
+    tensors: tuple[Any, ...],
+    options: tuple[Any, ...],
+    both: Callable[..., None] | None,
+    finish: Callable[[torch.Tensor], torch.Tensor] | None = None,
 ) -> torch.Tensor | None:
     """A loss whose gradient overwrites the first of its tensors, the logits, which need one.
 
@@ -44,10 +54,11 @@ def in_place(
         op: Computes the loss.
         tensors: As `RowOp.run` takes them.
         options: Likewise.
-        steps: From a plan and its rows, two functions: the forward one takes the rows, logits
-            first, and returns the loss and the tensors that the backward one takes between the
-            logits, over which it writes the gradient, and the gradient of the loss. None where the
-            logits must stay.
+        both: If one number scales the gradients of all rows: launches the loss, and the gradient of
+            an incoming gradient of 1 over the logits, from a plan, its rows and memory for the
+            loss. The backward pass then multiplies by that number. Else, and for float16, which
+            would be rounded twice, it computes the gradient.
+        finish: Reduces what ``both`` wrote.
 
     Returns:
         The loss; None where nothing may be overwritten.
@@ -64,26 +75,48 @@ def in_place(
     plan = op.plan(tensors, options)
     if plan is None or _guard is None:
         return None
-    rows = tensors if plan.direct else op.rows(tensors, options)
-    overlap = rows[0].stride(0) < rows[0].shape[1] and len(rows[0]) > 1
-    if overlap or (found := steps(plan, *rows)) is None:
+    logits, *rest = tensors if plan.direct else op.rows(tensors, options)
+    memory = logits.untyped_storage()._cdata
+    overlap = logits.stride(0) < logits.shape[1] and len(logits) > 1
+    if overlap or any(each.untyped_storage()._cdata == memory for each in rest):
         return None
-    loss: torch.Tensor = _overwriting(name, *found, *rows)
+    both = None if logits.dtype is torch.float16 else both
+    loss: torch.Tensor = _overwriting(name, plan, both, finish, logits, *rest)
     return loss if plan.shape is None or loss.dim() == 0 else loss.view(plan.shape)
+
+
+@lru_cache(maxsize=KEPT)
+def _steps(
+    plan: Plan, both: Any, index: int, shape: torch.Size, dtype: torch.dtype
+) -> tuple[Callable[..., Any], ...]:
+    """What the forward pass and the backward pass launch, repeatable."""
+    op = plan.op
+    if both is not None:
+        rows = op._padded([torch.empty(shape, dtype=dtype, device="meta")])
+        answer = op.answers(*rows, *plan.options)[0]
+        return repeatable(partial(both, plan), index, answer), repeatable(multiply, index)
+
+    def gradient(*given: Any) -> None:
+        op.gradient.work(*given, *plan.options)(*given, given[0])  # type: ignore[union-attr]
+
+    return plan.call, repeatable(gradient, index)
 
 
 class _Overwriting(Function):
     @staticmethod
-    def forward(ctx: Any, name: str, forward: Any, backward: Any, *rows: torch.Tensor) -> Any:
+    def forward(ctx: Any, name: str, plan: Plan, both: Any, finish: Any, *rows: Any) -> Any:
         logits, *rest = rows
+        index, kind = logits.get_device(), (logits.shape, logits.dtype)
+        forward, ctx.backward = _steps(plan, both, index, *kind)
         # the same memory as a second storage; the storage of the logits can then refuse reads
         taken = dlpack.from_dlpack(torch._C._to_dlpack(logits.detach()))
-        loss, saved = forward(taken, *rest)
-        ctx.save_for_backward(taken, *saved)
+        made = forward(taken, *rest)
+        saved = (taken,) if both else plan.op.saved((taken, *rest), made)
+        ctx.save_for_backward(*saved)
         assert _guard is not None
         _guard(logits.untyped_storage()._cdata, OVERWRITTEN.format(name))
-        ctx.backward, ctx.name, ctx.taken = backward, name, False
-        return loss
+        ctx.name, ctx.taken = name, False
+        return finish(made[0]) if both and finish else made[0]
 
     @staticmethod
     def backward(ctx: Any, dloss: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
@@ -92,8 +125,48 @@ class _Overwriting(Function):
             raise RuntimeError(TWICE.format(ctx.name))
         saved, ctx.taken = ctx.saved_tensors, True
         ctx.backward(*saved, dloss.resolve_neg().contiguous())
-        return None, None, None, saved[0], None, None
+        return None, None, None, None, saved[0], None, None
 
 
 # see `kernels.calls`
 _overwriting: Callable[..., torch.Tensor] = super(Function, _Overwriting).apply
+
+
+def multiply(x: torch.Tensor, factor: torch.Tensor) -> None:
+    """Multiplies each element of ``x`` (M, N), with contiguous rows, by ``factor`` (1,).
+
+    The number is read on the device. If it is 1, a few programs per SM return at once.
+    """
+    rows, cols = x.shape
+    if x.stride(0) == cols:
+        rows, cols = 1, rows * cols  # one row, of whole vectors wherever rows begin
+    programs = min(rows * -(-cols // TILE), PROGRAMS_PER_SM * (device_of(x).sms or 1))
+    statistics = tl.float64 if x.dtype == torch.float64 else tl.float32
+    launch(
+        _multiply,
+        (programs,),
+        (x, factor, rows, cols, x.stride(0)),
+        {"BLOCK": TILE, "STATISTICS": statistics},
+        num_warps=8,
+    )
+
+
+@jit
+def _multiply(
+    x: tl.tensor,
+    factor: tl.tensor,
+    rows: tl.tensor,
+    cols: tl.tensor,
+    stride: tl.tensor,
+    BLOCK: tl.constexpr,
+    STATISTICS: tl.constexpr,
+) -> None:
+    by = tl.load(factor).to(STATISTICS)
+    if by != 1:
+        columns = tl.cdiv(cols, BLOCK)
+        for tile in range(tl.program_id(0), rows * columns, tl.num_programs(0)):
+            start = tl.cast(tile % columns, tl.int64) * BLOCK
+            inside = tl.arange(0, BLOCK) < cols - start
+            places = x + tl.cast(tile // columns, tl.int64) * stride + start + tl.arange(0, BLOCK)
+            values = tl.load(places, mask=inside).to(STATISTICS) * by
+            tl.store(places, values.to(x.dtype.element_ty), mask=inside)

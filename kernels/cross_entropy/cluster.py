@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections import namedtuple
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import sympy
 import torch
@@ -53,7 +53,7 @@ from ..traffic import M, N, Traffic
 from ..vectors import LONGEST
 from . import rows as streaming
 from .operation import CROSS_ENTROPY, CROSS_ENTROPY_GRAD, LOGPROB_ENTROPY
-from .rows import NARROW, PLAIN, Options, Results, RowVariant
+from .rows import NARROW, Call, RowVariant
 
 LOG2E = constant(1.4426950408889634)
 LN2 = constant(0.6931471805599453)
@@ -96,36 +96,15 @@ class RowCluster(OnCluster, RowVariant):
         return plan_of(shape[1], dtype.itemsize, width, device, self.programs, self.num_warps)
 
     @override
-    def write(self, x: torch.Tensor, target: torch.Tensor | None = None, **results: Any) -> None:
-        self.run(x, target=target, **results)
-
-    def run(
-        self,
-        x: torch.Tensor,
-        options: Options = PLAIN,
-        *,
-        target: torch.Tensor | None = None,
-        dloss: torch.Tensor | None = None,
-        **results: torch.Tensor | None,
-    ) -> None:
-        """Writes all results for which memory is given.
-
-        Args:
-            x: The logits, (M, N); any strides.
-            options: The options of the loss; the temperature applies to every result.
-            target: (M,), int64, contiguous; for the loss, log-probability and gradient.
-            dloss: Gradient of the loss, float32: (M,), or (1,) for all rows; None stands for ones.
-            results: See `rows.Results`.
+    def run(self, call: Call) -> None:
+        """See `RowVariant`; ``dloss`` is one number for all rows, and there is no ``weight``.
 
         Raises:
             ValueError: a row does not fit on chip; strided columns fit less.
         """
+        x, options, written = call.x, call.options, call.matrix
         if x.numel() == 0:
-            outputs: dict[str, Any] = results
-            return streaming.run(x, **outputs)
-        given = Results(**results)
-        loss, entropy, dlogits, y = given.loss, given.entropy, given.dlogits, given.y
-        written = given.matrix
+            return streaming.run(call)
         rows, cols = x.shape
         width, ends = reading(x, written)
         unit = 1 if ends else width  # of the lengths passed to the kernel
@@ -136,7 +115,7 @@ class RowCluster(OnCluster, RowVariant):
             plan: Cut | None = narrow_cut(cols // width, width, x.element_size())
         else:
             plan = self.plan((rows, cols), x.dtype, width, device_of(x))
-            if capped and dlogits is not None:
+            if capped and call.dlogits is not None:
                 # Capped logits stay in float32 for the gradient's pass: computing them twice from
                 # packed ones takes two fifths longer at 4096×32000 bfloat16 on an H200
                 plan = self.plan((rows, cols), torch.float32, width, device_of(x)) or plan
@@ -144,27 +123,32 @@ class RowCluster(OnCluster, RowVariant):
             raise ValueError(f"cluster: {cols} elements read by {width} do not fit on chip")
         strides = (0, 1) if written is None else (written.stride(0) // unit, written.stride(1))
         lanes = plan.chunk // width if several else LANES
-        at_once = plan.warps * LANES // lanes if several else 1  # rows of a program
+        slices = plan.programs * plan.warps * LANES // lanes
+        at_once = slices if several else 1  # rows of a program
         in_cap = abs(options.softcap) if capped else 1.0  # the unit of capped logits
         smoothing, ignored = options.label_smoothing, options.ignore_index
         share = smoothing / cols
-        registers = None
-        gradient, further = dlogits is not None, entropy is not None
-        if not several and (gradient or (y is None and beyond_l2(x))):
-            registers = registers_of(plan, device_of(x), gradient, further, capped)
+        registers, gradient = None, call.dlogits is not None
+        if not several and (gradient or (call.y is None and beyond_l2(x))):
+            entropy = call.entropy is not None
+            registers = registers_of(plan, device_of(x), gradient, entropy, capped)
         how = How(
             chunks=plan.chunks,
             vector=width,
             lanes=lanes,
+            slices=slices,
             several=several,
+            alone=several or slices == 1,
+            alone_lse=call.target is None and written is None,
             even=not ends and cols == plan.chunks * plan.chunk,
             ends=ends,
             packed=plan.packed,
-            loss=loss is not None,
-            logarithm=y is not None,
+            loss=call.loss is not None,
+            entropy=call.entropy is not None,
+            gradient=call.dlogits is not None,
+            logarithm=call.y is not None,
             capped=capped,
             smoothed=smoothing != 0,
-            each=dloss is not None and dloss.numel() > 1,
             loads=load_hint(x),
             stores=store_hint(x),
         )
@@ -172,7 +156,7 @@ class RowCluster(OnCluster, RowVariant):
             _rows,
             (-(-rows // at_once),),
             (
-                *(x, target, given.of_target, entropy, written, given.lse, dloss),
+                *(x, call.target, call.of_target, call.entropy, written, call.lse, call.dloss),
                 Sizes(rows, cols // unit, x.stride(0) // unit, x.stride(1), *strides, ignored),
                 Numbers(in_cap / options.temperature, 1 / in_cap, smoothing, share, options.z_loss),
             ),
@@ -313,15 +297,19 @@ class How(NamedTuple):
     chunks: int  # of a row
     vector: int  # elements of a vector
     lanes: int  # of a row's slice: fewer than 32 where a warp holds several rows
+    slices: int  # of a cluster: of a row, or if it is ``alone`` rows
     several: bool  # whether a warp holds a row, or several, that need no other warp
+    alone: bool  # whether a slice is a row
+    alone_lse: bool  # whether nothing but logsumexp is asked for
     even: bool  # whether the last chunk is full
     ends: bool  # whether rows are unaligned
     packed: bool  # whether 16-bit elements stay packed in registers
     loss: bool
-    logarithm: bool  # whether the matrix written is the log-softmax; else the gradient
+    entropy: bool
+    gradient: bool
+    logarithm: bool  # whether the log-softmax is written
     capped: bool
     smoothed: bool
-    each: bool  # whether each row has an upstream gradient of its own
     loads: str  # eviction hints
     stores: str
 
@@ -331,6 +319,8 @@ Sizes = namedtuple("Sizes", "rows cols row_stride col_stride y_row_stride y_col_
 # The options of the loss: 1 / temperature in units of the cap, 1 / cap, and the others. `share` is
 # the smoothing of one class; `rate`, which the kernel computes, is `inverse`·log₂e.
 Numbers = namedtuple("Numbers", "inverse inverse_cap smoothing share z_loss rate", defaults=[None])
+# A slice's row: its number, `Row`, elements, and of an unaligned row the results of `ends_of`
+Here = namedtuple("Here", "number row cols end at_end ahead")
 # A row's target: its column (0 where it is out of range), whether this lane holds it, its logit,
 # whether it is in range, and whether the row is not ignored
 Target = namedtuple("Target", "column own logit valid counts")
@@ -379,35 +369,70 @@ def _gradient(exponential, logit, scale, offset, CAPPED: gl.constexpr, SMOOTHED:
 
 
 @gluon_jit
-def _by_row(value, single: gl.constexpr, SEVERAL: gl.constexpr):  # type: ignore[no-untyped-def]
-    """A per-row value: each lane's own if a warp has several rows, else one for all lanes."""
-    if SEVERAL:
-        value = gl.convert_layout(value, gl.SliceLayout(1, single))[:, None]
-    return value
-
-
-@gluon_jit
 def _by_lane(value, single: gl.constexpr):  # type: ignore[no-untyped-def]
     """A slice's value for each of its lanes."""
     return gl.convert_layout(value, gl.SliceLayout(1, single))[:, None]
 
 
 @gluon_jit
-def _lane_of(column, row, ahead, single: gl.constexpr, SLICES: gl.constexpr, HOW: gl.constexpr):  # type: ignore[no-untyped-def]
-    """Whether a lane holds a column of its row; ``ahead`` elements are before the first vector."""
-    WIDTH: gl.constexpr = HOW.lanes * HOW.vector
+def _opened(sizes, single: gl.constexpr, HOW: gl.constexpr):  # type: ignore[no-untyped-def]
+    """The row of each slice."""
+    VECTOR: gl.constexpr = HOW.vector
+    WIDTH: gl.constexpr = HOW.lanes * VECTOR
+    CHUNK: gl.constexpr = WIDTH if HOW.alone else HOW.slices * WIDTH
+    layout: gl.constexpr = in_registers(VECTOR, gl.num_warps(), gl.num_ctas(), HOW.lanes)
+    number, cols = row_number(), gl.cast(sizes.cols, gl.int32)
+    slice_ = gl.arange(0, HOW.slices, gl.SliceLayout(1, layout))
+    within = gl.arange(0, WIDTH, gl.SliceLayout(0, layout))
+    columns = (slice_[:, None] * (0 if HOW.alone else WIDTH) + within[None, :]).to(gl.int64)
+    if HOW.several:  # the last row again where there are no more
+        number = gl.minimum(number * HOW.slices + slice_, sizes.rows - 1)
+    number, vectors = number.to(gl.int64), cols
+    end, at_end, ahead = 0, 0, 0  # Triton 3.6 returns no None
     if HOW.ends:
-        inner, whole = column - ahead, row.vectors * HOW.vector
+        end, at_end, vectors, ahead = ends_of(number, sizes.row_stride, cols, VECTOR, single)
+    else:
+        cols = vectors * VECTOR
+    row = Row(columns, vectors, HOW.chunks, CHUNK, VECTOR, HOW.even)
+    return Here(number, row, cols, end, at_end, ahead)
+
+
+@gluon_jit
+def _target_of(wanted, first, here, sizes, numbers, single: gl.constexpr, HOW: gl.constexpr):  # type: ignore[no-untyped-def]
+    """A row's target, of which the lane that holds its column loads the logit.
+
+    Without targets that is the first column.
+    """
+    SLICES: gl.constexpr = HOW.slices
+    LANES: gl.constexpr = HOW.lanes
+    WIDTH: gl.constexpr = LANES * HOW.vector
+    column = gl.cast(0, gl.int32)
+    valid = column == 0
+    counts = valid
+    if wanted is not None:
+        if HOW.several:
+            wanted = _by_lane(wanted, single)
+        valid = (wanted >= 0) & (wanted < here.cols)
+        column = gl.where(valid, wanted, 0).to(gl.int32)
+        if HOW.loss:
+            counts = wanted != sizes.ignored
+    if HOW.ends:
+        inner, whole = column - here.ahead, here.row.vectors * HOW.vector
         outside = (inner < 0) | (inner >= whole)
-        its_slice = gl.where(outside, 0, inner % row.CHUNK // WIDTH)
+        its_slice = gl.where(outside, 0, inner % here.row.CHUNK // WIDTH)
         behind = gl.where(inner >= whole, 16 + inner - whole, inner % WIDTH // HOW.vector)
         its_lane = gl.where(inner < 0, column, behind)
     else:
-        its_slice, its_lane = column % row.CHUNK // WIDTH, column % WIDTH // HOW.vector
-    own = gl.arange(0, HOW.lanes, gl.SliceLayout(0, single))[None, :] == its_lane
+        its_slice, its_lane = column % here.row.CHUNK // WIDTH, column % WIDTH // HOW.vector
+    own = gl.arange(0, LANES, gl.SliceLayout(0, single))[None, :] == its_lane
     if not HOW.several:
         own = (gl.arange(0, SLICES, gl.SliceLayout(1, single)) == its_slice)[:, None] & own
-    return own
+    column = gl.full([SLICES, LANES], 0, gl.int64, single) + column
+    logit = 0.0
+    if wanted is not None:
+        logit = gl.load(first + column * sizes.col_stride, mask=own, other=0.0)
+        logit = _capped(logit, numbers.inverse_cap, HOW.capped)
+    return Target(column, own, logit, valid, counts)
 
 
 @gluon_jit
@@ -424,10 +449,11 @@ def _highest(values, row, HOW: gl.constexpr):  # type: ignore[no-untyped-def]
 
 
 @gluon_jit
-def _exponentials(  # type: ignore[no-untyped-def]
-    values, total, shift, row, numbers, ENTROPY: gl.constexpr, KEPT: gl.constexpr, HOW: gl.constexpr
-):
-    """Each lane's Σ exp(z − shift) and further sum, and what is KEPT: exponentials, or z."""
+def _exponentials(values, total, shift, row, numbers, HOW: gl.constexpr):  # type: ignore[no-untyped-def]
+    """Each lane's Σ exp(z − shift) and further sum, and of unpacked rows exponentials, or capped z.
+
+    These take the registers of the logits, for the gradient.
+    """
     kept = ()  # type: tuple[gl.tensor, ...]
     rate = numbers.rate
     further = gl.full(total.shape, 0.0, gl.float32, total.type.layout)
@@ -439,11 +465,11 @@ def _exponentials(  # type: ignore[no-untyped-def]
             exponential = gl.where(row.inside(i), exponential, 0.0)
             value = gl.where(row.inside(i), value, 0.0)
         total = total + exponential
-        if ENTROPY:
+        if HOW.entropy:
             further = further + exponential * gl.maximum(power, NOTHING)
         if HOW.smoothed:
             further = further + value
-        if KEPT:
+        if HOW.gradient and not HOW.packed:
             kept += (value if HOW.capped else exponential,)
     return total, further, kept
 
@@ -483,6 +509,63 @@ def _store_gradient(  # type: ignore[no-untyped-def]
 
 
 @gluon_jit
+def _exchanged(maximum, summed, further, slots, HOW: gl.constexpr):  # type: ignore[no-untyped-def]
+    """1 / Σ exp(z − max z) of the row, max z, and the row's further sum, from each slice's."""
+    if HOW.entropy or HOW.smoothed:
+        WEIGHTED: gl.constexpr = "weighted" if HOW.entropy else "added"
+        return normalizer_and_sum(maximum, summed, further, slots, WEIGHTED)
+    quotient, row_maximum = normalizer_of(maximum, summed, slots, True)
+    return quotient, row_maximum, further
+
+
+@gluon_jit
+def _statistics(  # type: ignore[no-untyped-def]
+    values, value_at_end, wanted, slots, here, sizes, numbers, HOW: gl.constexpr
+):
+    """A row's `Statistics`; see `_exponentials`; of its ends exponentials and z."""
+    row, at_end = here.row, here.at_end
+    highest, total = _highest(values, row, HOW)
+    maximum = largest(highest, value_at_end, HOW.vector)
+    maximum = _capped(maximum, numbers.inverse_cap, HOW.capped)  # the cap is monotonic
+    if HOW.alone_lse:  # logsumexp of +∞ is +∞; a loss would be NaN
+        maximum = gl.minimum(maximum, LARGEST)
+    # −inf − −inf would be NaN where only this slice is all −inf
+    shift = gl.where(maximum == float("-inf"), 0.0, maximum)
+    if wanted is not None:
+        # Forces the target's load before the exponentials. The value changes only for ignored rows,
+        # whose result nobody reads. Without it the compiler loads the target and its logit last.
+        shift = gl.where(wanted == sizes.ignored, gl.minimum(shift, LARGEST), shift)
+    total, further, kept = _exponentials(values, total, shift, row, numbers, HOW)
+    exponential_at_end, further_at_end = None, None
+    if HOW.ends:
+        if HOW.capped:
+            lost = value_at_end != value_at_end
+            value_at_end = _capped(value_at_end, numbers.inverse_cap, True)
+            value_at_end = gl.where(lost, float("nan"), value_at_end)
+        single: gl.constexpr = at_end.type.layout
+        power = (value_at_end - _by_lane(shift, single)) * numbers.rate
+        exponential_at_end = gl.where(at_end, gl.exp2(power), 0.0)
+        if HOW.entropy:
+            further_at_end = exponential_at_end * gl.maximum(power, NOTHING)
+        if HOW.smoothed:
+            further_at_end = gl.where(at_end, value_at_end, 0.0)
+    # passes NaN on, because Triton's maximum ignores it
+    summed = summed_up(total, exponential_at_end, HOW.vector)
+    if HOW.entropy or HOW.smoothed:
+        further = summed_up(further, further_at_end, HOW.vector)
+    maximum, scaled = maximum * numbers.inverse, shift * numbers.inverse
+    if HOW.alone:
+        quotient, row_maximum = 1.0 / summed, scaled
+    else:
+        quotient, row_maximum, further = _exchanged(maximum, summed, further, slots, HOW)
+    logarithm = -gl.log(quotient)  # of Σ exp(z − max z)
+    of = Statistics(maximum, shift, quotient, row_maximum, logarithm, further)
+    if not HOW.ends:  # Triton 3.6 returns no None
+        exponential_at_end, value_at_end = 0.0, 0.0
+    return of, kept, exponential_at_end, value_at_end
+
+
+@gluon_jit
 def _store_results(  # type: ignore[no-untyped-def]
     loss, entropy, lse, there, target, numbers, of, single: gl.constexpr, HOW: gl.constexpr
 ):
@@ -512,148 +595,71 @@ def _store_results(  # type: ignore[no-untyped-def]
 
 
 @gluon_jit
+def _store_logarithm(y, stride, values, value_at_end, here, numbers, of, HOW: gl.constexpr):  # type: ignore[no-untyped-def]
+    """Writes log-softmax of the row ``y``: its first element, and where whole vectors begin."""
+    STORES: gl.constexpr = HOW.stores
+    offset = of.shift * numbers.inverse - of.row_maximum - of.logarithm
+    for i in gl.static_range(here.row.CHUNKS):
+        value = distinct(values[i], HOW.packed).to(gl.float32) - of.shift[:, None]
+        here.row.store(y[1], stride, i, value * numbers.inverse + offset[:, None], STORES)
+    if HOW.ends:
+        single: gl.constexpr = here.at_end.type.layout
+        value = (value_at_end - _by_lane(of.shift, single)) * numbers.inverse
+        value = value + _by_lane(offset, single)
+        gl.store(y[0] + here.end, value.to(y[0].dtype.element_ty), mask=here.at_end)
+
+
+@gluon_jit
 def _rows(  # type: ignore[no-untyped-def]
     x, target, loss, entropy, y, lse, dloss, sizes, numbers, HOW: gl.constexpr
 ):
     VECTOR: gl.constexpr = HOW.vector
-    LANES: gl.constexpr = HOW.lanes
     LOADS: gl.constexpr = HOW.loads
-    STORES: gl.constexpr = HOW.stores
     ENDS: gl.constexpr = HOW.ends
-    SLICES: gl.constexpr = gl.num_ctas() * gl.num_warps() * (32 // LANES)
-    ALONE: gl.constexpr = HOW.several or SLICES == 1  # a slice is a row
-    WIDTH: gl.constexpr = LANES * VECTOR
-    CHUNK: gl.constexpr = WIDTH if ALONE else SLICES * WIDTH
-    layout: gl.constexpr = in_registers(VECTOR, gl.num_warps(), gl.num_ctas(), LANES)
-    single: gl.constexpr = in_registers(1, gl.num_warps(), gl.num_ctas(), LANES)
-    ENTROPY: gl.constexpr = entropy is not None
-    GRADIENT: gl.constexpr = y is not None and not HOW.logarithm
-    FURTHER: gl.constexpr = ENTROPY or HOW.smoothed
-    # exponentials, or capped logits, take the registers of the logits
-    KEPT: gl.constexpr = GRADIENT and not HOW.packed
-
-    if not ALONE:
-        slots = slots_of(2 if FURTHER else 1)
-    number = row_number()
-    slice_ = gl.arange(0, SLICES, gl.SliceLayout(1, layout))
-    within = gl.arange(0, WIDTH, gl.SliceLayout(0, layout))
-    columns = (slice_[:, None] * (0 if ALONE else WIDTH) + within[None, :]).to(gl.int64)
-    if HOW.several:  # the last row again where there are no more
-        number = gl.minimum(number * SLICES + slice_, sizes.rows - 1)
-    number = number.to(gl.int64)
+    single: gl.constexpr = in_registers(1, gl.num_warps(), gl.num_ctas(), HOW.lanes)
+    slots, wanted, upstream, value_at_end = None, None, None, None
+    if not HOW.alone:
+        slots = slots_of(2 if HOW.entropy or HOW.smoothed else 1)
+    here = _opened(sizes, single, HOW)
+    number, row = here.number, here.row
     first, source = row_at(x, number, sizes.row_stride, VECTOR, ENDS)
-    if HOW.several:
-        source = source[:, None]
-    cols = gl.cast(sizes.cols, gl.int32)
-    vectors = cols
-    ahead = None
-    if ENDS:
-        end, at_end, vectors, ahead = ends_of(number, sizes.row_stride, cols, VECTOR, single)
-    else:
-        cols = vectors * VECTOR
-    row = Row(columns, vectors, HOW.chunks, CHUNK, VECTOR, HOW.even)
-
-    upstream = None
     if target is not None:
         wanted = gl.load(target + number)
     if dloss is not None:
-        upstream = gl.load(dloss + number if HOW.each else dloss)
+        upstream = gl.load(dloss)
+    if HOW.several:
+        source = source[:, None]
     values = row.load(source, sizes.col_stride, 0, float("-inf"), LOADS)
-    value_at_end = None
     if ENDS:
-        value_at_end = gl.load(first + end, mask=at_end, other=float("-inf")).to(gl.float32)
-
-    # The lane that reads and writes the target's column, or the first where there is no target
-    column = gl.cast(0, gl.int32)
-    first, number = _by_row(first, single, HOW.several), _by_row(number, single, HOW.several)
-    valid = column == 0
-    counts = valid
-    if target is not None:
-        at_slice, wanted = wanted, _by_row(wanted, single, HOW.several)
-        valid = (wanted >= 0) & (wanted < cols)
-        column = gl.where(valid, wanted, 0).to(gl.int32)
-    if HOW.loss:
-        counts = wanted != sizes.ignored
-    own = _lane_of(column, row, ahead, single, SLICES, HOW)
-    zeros = gl.zeros([SLICES, LANES], gl.int64, single)
-    logit = zeros
-    if target is not None:
-        logit = gl.load(first + (zeros + column) * sizes.col_stride, mask=own, other=0.0)
-        logit = _capped(logit, numbers.inverse_cap, HOW.capped)
+        value_at_end = gl.load(first + here.end, mask=here.at_end, other=float("-inf"))
+        value_at_end = value_at_end.to(gl.float32)
+    if HOW.several:
+        first, number = _by_lane(first, single), _by_lane(number, single)
+    at = _target_of(wanted, first, here, sizes, numbers, single, HOW)
     inverse, rate = numbers.inverse, numbers.inverse * LOG2E
-    smoothing, share = numbers.smoothing, numbers.share
-    numbers = Numbers(inverse, numbers.inverse_cap, smoothing, share, numbers.z_loss, rate)
-    at = Target(column, own, logit, valid, counts)
-
-    highest, total = _highest(values, row, HOW)
-    exponential_at_end = None
-    further_at_end = None
-    maximum = largest(highest, value_at_end, VECTOR)
-    maximum = _capped(maximum, numbers.inverse_cap, HOW.capped)  # the cap is monotonic
-    if target is None and y is None:  # logsumexp of +∞ is +∞; a loss would be NaN
-        maximum = gl.minimum(maximum, LARGEST)
-    # −inf − −inf would be NaN where only this slice is all −inf
-    shift = gl.where(maximum == float("-inf"), 0.0, maximum)
-    if target is not None:
-        # Forces the target's load before the exponentials. The value changes only for ignored rows,
-        # whose result nobody reads. Without it the compiler loads the target and its logit last.
-        shift = gl.where(at_slice == sizes.ignored, gl.minimum(shift, LARGEST), shift)
-    total, further, kept = _exponentials(values, total, shift, row, numbers, ENTROPY, KEPT, HOW)
-    if ENDS:
-        shift_at_end = _by_lane(shift, single)
-        if HOW.capped:
-            lost = value_at_end != value_at_end
-            value_at_end = _capped(value_at_end, numbers.inverse_cap, True)
-            value_at_end = gl.where(lost, float("nan"), value_at_end)
-        power = (value_at_end - shift_at_end) * rate
-        exponential_at_end = gl.where(at_end, gl.exp2(power), 0.0)
-        if ENTROPY:
-            further_at_end = exponential_at_end * gl.maximum(power, NOTHING)
-        if HOW.smoothed:
-            further_at_end = gl.where(at_end, value_at_end, 0.0)
-    # passes NaN on, because Triton's maximum ignores it
-    summed = summed_up(total, exponential_at_end, VECTOR)
-    if FURTHER:
-        further = summed_up(further, further_at_end, VECTOR)
-
-    maximum, scaled = maximum * inverse, shift * inverse
-    if ALONE:
-        quotient, row_maximum = 1.0 / summed, scaled
-    elif FURTHER:
-        WEIGHTED: gl.constexpr = "weighted" if ENTROPY else "added"
-        quotient, row_maximum, further = normalizer_and_sum(
-            maximum, summed, further, slots, WEIGHTED
-        )
-    else:
-        quotient, row_maximum = normalizer_of(maximum, summed, slots, True)
-    logarithm = -gl.log(quotient)  # of Σ exp(z − max z)
-    of = Statistics(maximum, shift, quotient, row_maximum, logarithm, further)
-
+    numbers = Numbers(
+        *(inverse, numbers.inverse_cap, numbers.smoothing, numbers.share, numbers.z_loss, rate)
+    )
+    of, kept, exponential, value_at_end = _statistics(
+        values, value_at_end, wanted, slots, here, sizes, numbers, HOW
+    )
+    stride = sizes.y_col_stride
     if y is not None:
         result, place = row_at(y, number, sizes.y_row_stride, VECTOR, ENDS)
     if HOW.logarithm:
-        offset = scaled - row_maximum - logarithm
-        for i in gl.static_range(row.CHUNKS):
-            value = distinct(values[i], HOW.packed).to(gl.float32) - shift[:, None]
-            row.store(place, sizes.y_col_stride, i, value * inverse + offset[:, None], STORES)
+        _store_logarithm((result, place), stride, values, value_at_end, here, numbers, of, HOW)
+    if HOW.gradient:
+        factors = _store_gradient(place, stride, values, kept, row, at, upstream, numbers, of, HOW)
+        scale, offset, factor = _by_lane(factors[0], single), factors[1], factors[2]
         if ENDS:
-            value = (value_at_end - shift_at_end) * inverse + _by_lane(offset, single)
-            gl.store(result + end, value.to(y.dtype.element_ty), mask=at_end)
-    if GRADIENT:
-        scale, offset, factor = _store_gradient(
-            place, sizes.y_col_stride, values, kept, row, at, upstream, numbers, of, HOW
-        )
-        scale = _by_lane(scale, single)
-        if ENDS:
-            value = _gradient(
-                exponential_at_end, value_at_end, scale, offset, HOW.capped, HOW.smoothed
-            )
-            value = gl.where(counts, value, 0.0).to(y.dtype.element_ty)
-            gl.store(result + end, value, mask=at_end)
+            value = _gradient(exponential, value_at_end, scale, offset, HOW.capped, HOW.smoothed)
+            value = gl.where(at.counts, value, 0.0).to(y.dtype.element_ty)
+            gl.store(result + here.end, value, mask=here.at_end)
         # The lane writes the target's element a second time, after its other stores
-        exponential = gl.exp2((logit - _by_lane(shift, single)) * rate)
-        offset = offset + factor * (1.0 - smoothing)
-        value = _gradient(exponential, logit, scale, offset, HOW.capped, True)
-        value = gl.where(counts, value, 0.0).to(y.dtype.element_ty)
-        gl.store(result + (zeros + column) * sizes.y_col_stride, value, mask=own)
-    _store_results(loss, entropy, lse, zeros + number, at, numbers, of, single, HOW)
+        exponential = gl.exp2((at.logit - _by_lane(of.shift, single)) * rate)
+        offset = offset + factor * (1.0 - numbers.smoothing)
+        value = _gradient(exponential, at.logit, scale, offset, HOW.capped, True)
+        value = gl.where(at.counts, value, 0.0).to(y.dtype.element_ty)
+        gl.store(result + at.column * stride, value, mask=at.own)
+    there = gl.full(at.own.shape, 0, gl.int64, single) + number
+    _store_results(loss, entropy, lse, there, at, numbers, of, single, HOW)

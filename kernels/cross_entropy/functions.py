@@ -21,7 +21,6 @@ function.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any
 
 import torch
@@ -29,7 +28,6 @@ import torch.nn.functional as F
 
 from ..calls import (
     DTYPES,
-    KEPT,
     MOST,
     Maybe,
     Plan,
@@ -39,13 +37,13 @@ from ..calls import (
     padded_like,
 )
 from ..launch import workspace
-from ..overwriting import Steps, in_place
-from ..repeat import Layout, dense, repeatable
-from . import auto
-from . import rows as by_kernels
-from .gradients import multiply
+from ..overwriting import in_place
+from ..repeat import Layout, dense
+from . import variants
+from .rows import Call, Options, backward, reduce_losses
 
 SMALL = (torch.float16, torch.bfloat16)
+EXACT = (int, float, float, float, float)  # the types of the numbers among the options
 
 
 def cross_entropy(
@@ -106,24 +104,19 @@ def cross_entropy(
         input = input.movedim(dim, 1)
         if isinstance(target, torch.Tensor) and target.dim() == input.dim():
             target = target.movedim(dim, 1)  # probabilities
-    settings = reduction, dtype, ignore_index, label_smoothing, softcap, temperature, z_loss
-    if not (  # as keys, True, 1 and 1.0 are one
-        type(ignore_index) is int
-        and type(label_smoothing) is float
-        and type(softcap) is float
-        and type(temperature) is float
-        and type(z_loss) is float
-    ):
-        numbers = _numbers(softcap, temperature, z_loss)
+    numbers = ignore_index, label_smoothing, softcap, temperature, z_loss
+    if tuple(map(type, numbers)) != EXACT:  # as keys, True, 1 and 1.0 are one
         if type(label_smoothing) is int:
             label_smoothing = float(label_smoothing)
-        settings = reduction, dtype, ignore_index, label_smoothing, *numbers
-        if type(ignore_index) is not int or type(label_smoothing) is not float:
-            return by_torch(input, target, weight, *settings)
+        numbers = ignore_index, label_smoothing, *_numbers(softcap, temperature, z_loss)
+        if tuple(map(type, numbers)) != EXACT:
+            return by_torch(input, target, weight, reduction, dtype, *numbers)
+    settings = reduction, dtype, *numbers
     tensors = (input, target) if weight is None else (input, target, weight)
     loss = None
     if inplace and isinstance(input, torch.Tensor) and input.requires_grad:
-        loss = in_place("cross_entropy", LOSS, tensors, settings, _steps)
+        both = None if reduction == "none" else _both
+        loss = in_place("cross_entropy", LOSS, tensors, settings, both)
     if loss is not None:
         return loss
     return LOSS.run(tensors, settings)  # type: ignore[no-any-return]
@@ -248,57 +241,57 @@ class _Loss:
     """
 
     def __init__(self, reduction: str, *numbers: Any) -> None:
-        self.options = by_kernels.Options(*numbers)
+        self.options = Options(*numbers)
         self.reduced, self.mean = reduction != "none", reduction == "mean"
 
     def __call__(
         self, logits: Any, target: Any, weight: Maybe, loss: Any, kept: Maybe = None
     ) -> None:
         losses = _one_per_row(logits) if self.reduced else loss
-        auto.run(logits, self.options, target=target, weight=weight, loss=losses, lse=kept)
-        self._reduce(losses, target, weight, loss, kept)
+        call = Call(logits, target, self.options, weight, loss=losses, lse=kept)
+        variants.run(call)
+        if self.reduced:
+            reduce_losses(call, self.mean, out=loss, kept=kept)
 
     def both(self, logits: Any, target: Any, weight: Maybe, loss: Any) -> None:
         """The loss, and over the logits the gradient for an incoming gradient of 1."""
-        losses, scale = _one_per_row(logits), None
+        call = Call(logits, target, self.options, weight)
         if self.mean:
-            scale = workspace((1,), losses.dtype, losses.device)
-            by_kernels.scale_of_mean(target, self.options, weight, scale=scale)
-        given = {"target": target, "weight": weight, "dloss": scale}
-        auto.run(logits, self.options, **given, loss=losses, dlogits=logits)
-        self._reduce(losses, target, weight, loss, None)
-
-    def _reduce(self, losses: Any, target: Any, weight: Maybe, out: Any, kept: Maybe) -> None:
-        if self.reduced:
-            by_kernels.reduce_losses(
-                losses, target, self.options, weight, self.mean, out=out, kept=kept
-            )
+            scale = workspace((1,), _wide(logits), logits.device)
+            reduce_losses(call, True, out=scale)
+            call = call._replace(dloss=scale)
+        call = call._replace(loss=_one_per_row(logits), dlogits=logits)
+        variants.run(call)
+        reduce_losses(call, self.mean, out=loss)
 
     def backward(
-        self, logits: Any, target: Any, weight: Any, kept: Any, dloss: Any, dlogits: Any = None
+        self, logits: Any, target: Any, weight: Any, kept: Any, dloss: Any, dlogits: Any
     ) -> None:
-        """The gradient, over the logits where it has no memory of its own."""
-        dlogits = logits if dlogits is None else dlogits
-        by_kernels.backward(
-            logits, target, kept, dloss, self.options, weight, dlogits=dlogits, mean=self.mean
-        )
+        call = Call(logits, target, self.options, weight, dloss, lse=kept, dlogits=dlogits)
+        backward(call, self.mean)
 
-    def multiply(self, gradient: torch.Tensor, dloss: torch.Tensor) -> None:
-        """The gradient in place for another incoming gradient than 1."""
-        multiply(gradient, dloss)
+
+def _both(plan: Plan, logits: Any, target: Any, *rest: Any) -> None:
+    """See `in_place`; there may be no weight."""
+    *weight, loss = rest
+    plan.work.both(logits, target, weight[0] if weight else None, loss)
+
+
+def _wide(x: torch.Tensor) -> torch.dtype:
+    return torch.promote_types(x.dtype, torch.float32)
 
 
 def _one_per_row(logits: torch.Tensor) -> torch.Tensor:
-    wide = torch.promote_types(logits.dtype, torch.float32)
-    return workspace(logits.shape[:1], wide, logits.device)
+    return workspace(logits.shape[:1], _wide(logits), logits.device)
 
 
 def _answers(
     logits: torch.Tensor, target: Any, weight: Any, reduction: str, dtype: torch.dtype, *_: Any
 ) -> Sequence[Layout]:
-    rows, wide = logits.shape[0], torch.promote_types(logits.dtype, torch.float32)
-    loss = dense((rows,) if reduction == "none" else (), dtype)
-    return [loss, dense((rows + int(reduction == "mean"),), wide)]
+    rows, loss = logits.shape[0], dense((), dtype)
+    if reduction == "none":
+        loss = dense((rows,), dtype)
+    return [loss, dense((rows + int(reduction == "mean"),), _wide(logits))]
 
 
 # --- the operation ---
@@ -330,25 +323,3 @@ LOSS = RowOp(
     gradient=GRADIENT,
     saved=lambda tensors, answers: (*tensors, *(None,) * (3 - len(tensors)), answers[1]),
 )
-
-
-# --- in place ---
-
-
-_again = lru_cache(maxsize=KEPT)(repeatable)  # the methods of a `_Loss` are those of one plan
-
-
-def _steps(plan: Plan, logits: torch.Tensor, *rest: torch.Tensor) -> Steps:
-    """See `in_place`."""
-    work, index = plan.work, logits.get_device()
-    # where one number scales the gradients of all rows; float16 would be rounded twice
-    if work.reduced and logits.dtype is not torch.float16:
-        both = _again(work.both, index, ((), (), plan.options[1]))
-        given = *rest, *(None,) * (2 - len(rest))
-        return lambda x, *_: (both(x, *given)[0], ()), _again(work.multiply, index)
-
-    def alone(*tensors: torch.Tensor) -> tuple[torch.Tensor, Sequence[Any]]:
-        loss, *kept = plan.call(*tensors)
-        return loss, LOSS.saved(tensors, (loss, *kept))[1:]
-
-    return alone, _again(work.backward, index)

@@ -10,15 +10,14 @@ calls that a transform or dispatch mode observes.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any
 
 import torch
 
-from ..calls import KEPT, Plan, RowOp, gradient_of, number, padded_like
-from ..cross_entropy.gradients import multiply
-from ..overwriting import Steps, in_place
-from ..repeat import dense, repeatable
+from ..calls import Plan, RowOp, gradient_of, number, padded_like
+from ..overwriting import in_place
+from ..repeat import dense
 from .kernels import KlAuto
 
 KERNEL = KlAuto()
@@ -64,7 +63,8 @@ def kl_div(
         temperature = number("temperature", temperature)
     tensors, options, loss = (student, teacher), (temperature, reverse), None
     if inplace and isinstance(student, torch.Tensor) and student.requires_grad:
-        loss = in_place("kl_div", KL_DIV, tensors, options, partial(_steps, reduction))
+        both, finish = BOTH[reduction], REDUCTIONS[reduction]
+        loss = in_place("kl_div", KL_DIV, tensors, options, both, finish)
     if loss is None:
         loss = KL_DIV.run(tensors, options)
     return loss if reduction == "none" or loss.dim() == 0 else REDUCTIONS[reduction](loss)
@@ -150,30 +150,10 @@ KL_DIV = RowOp(
 # --- in place ---
 
 
-def _steps(reduction: str, plan: Plan, student: Any, teacher: Any) -> Steps | None:
-    """See `in_place`. Where one number scales the gradients of all rows, they are written at once.
-
-    float16 would be rounded twice.
-    """
-    if student.untyped_storage()._cdata == teacher.untyped_storage()._cdata:
-        return None
-    rows, index = len(student), student.get_device()
-    both, alone, multiplied = _over(plan, index, rows, 1 / rows if reduction == "mean" else 1.0)
-    if reduction == "none" or student.dtype is torch.float16:
-        return lambda student, teacher: (plan.call(student, teacher)[0], (teacher,)), alone
-    return lambda *pair: (REDUCTIONS[reduction](both(*pair)[0]), ()), multiplied
+def _both(mean: bool, plan: Plan, student: Any, teacher: Any, losses: Any) -> None:
+    """See `in_place`."""
+    (temperature, reverse), scale = plan.options, 1 / len(student) if mean else 1.0
+    KERNEL.run(student, teacher, losses, student, None, temperature, reverse, scale)
 
 
-@lru_cache(maxsize=KEPT)
-def _over(plan: Plan, index: int, rows: int, scale: float) -> tuple[Callable[..., Any], ...]:
-    """Write the gradient over the student: with the losses, by itself, and times a number."""
-    temperature, reverse = plan.options
-
-    def both(student: Any, teacher: Any, losses: Any) -> None:
-        KERNEL.run(student, teacher, losses, student, None, temperature, reverse, scale)
-
-    def alone(student: Any, teacher: Any, dloss: Any) -> None:
-        KERNEL.run(student, teacher, None, student, dloss, temperature, reverse)
-
-    losses = dense((rows,), torch.float32)
-    return repeatable(both, index, losses), repeatable(alone, index), repeatable(multiply, index)
+BOTH = {"mean": partial(_both, True), "sum": partial(_both, False), "none": None}

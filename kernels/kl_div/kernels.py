@@ -71,12 +71,12 @@ class How(NamedTuple):
     ends: bool
     reverse: bool
     each: bool  # whether each row has a gradient of its own
+    loads: str
+    stores: str
     whole: bool = False  # whether a stream's tile is a row, or a cluster's last chunk is full
     lanes: int = 32  # of a stream
     chunks: int = 1  # the others are a cluster's
     packed: bool = False
-    loads: str = ""
-    stores: str = ""
 
 
 @dataclass(frozen=True)
@@ -133,32 +133,27 @@ class KlAuto(OnCluster):
         (rows, cols), longest = student.shape, LONGEST // student.element_size()
         pair = (student, teacher) if reverse else (teacher, student)
         parts = layout(*(x for x in (*pair, dstudent) if x is not None))
-        each = dloss is not None and dloss.numel() > 1
-        how = How(parts.vector, parts.ends, reverse, each)
-        places = (*parts.places, At(0, 1, 0))[:3]
-        target = None if dstudent is None else parts.bases[2]
-        scales = LOG2E / temperature, 1 / temperature, scale / temperature
-        arguments = *parts.bases[:2], target, loss, dloss, parts.cols, *places, *scales
+        each, even = dloss is not None and dloss.numel() > 1, not parts.ends
+        how = How(parts.vector, parts.ends, reverse, each, load_hint(student), store_hint(student))
         plan = _plan_of(self, (rows, cols), student.dtype, device_of(student))
+        options: dict[str, int] = {}
         if plan is None or how.vector < longest or (dstudent is None and not suits(plan, cols)):
-            vectors = -(-cols // how.vector)
+            kernel, vectors = _streamed, -(-cols // how.vector)
             lanes, warps = STREAMS[how.vector == longest]
             lanes = max(32, min(lanes, next_power_of_two(vectors)))
-            how = how._replace(lanes=lanes, whole=vectors <= lanes)
+            how = how._replace(lanes=lanes, whole=vectors <= lanes, loads="", stores="")
             options = {"num_warps": min(warps, lanes // 32)}
             if how.ends and dstudent is None:  # as other rows take: four programs of 16 warps an SM
                 options["maxnreg"] = 32
-            launch(_streamed, (rows,), arguments, {"HOW": how}, **options)
-            return
-        how = how._replace(
-            whole=not how.ends and cols == plan.chunks * plan.chunk,
-            chunks=plan.chunks,
-            packed=plan.packed,
-            loads=load_hint(student),
-            stores=store_hint(student),
-        )
-        options = {"num_warps": plan.warps, "num_ctas": plan.programs}
-        launch(_on_cluster, (rows,), arguments, {"HOW": how}, **options)
+        else:
+            kernel, whole = _on_cluster, even and cols == plan.chunks * plan.chunk
+            how = how._replace(whole=whole, chunks=plan.chunks, packed=plan.packed)
+            options = {"num_warps": plan.warps, "num_ctas": plan.programs}
+        target = None if dstudent is None else parts.bases[2]
+        places = (*parts.places, At(0, 1, 0))[:3]
+        scales = Scales(LOG2E / temperature, 1 / temperature, scale / temperature)
+        arguments = *parts.bases[:2], target, loss, dloss, parts.cols, *places, scales
+        launch(kernel, (rows,), arguments, {"HOW": how}, **options)
 
 
 def suits(plan: Cut, cols: int) -> bool:
@@ -191,7 +186,11 @@ class KlGradAuto(KlAuto):
     )
 
 
-# Device code. Of a row: the shifts of a and b, one over their sums of exp(x − shift), Σ pₐ·(a − b)
+# --- device code ---
+
+# log₂e / temperature, 1 / temperature, and the same times the factor of the gradient
+Scales = namedtuple("Scales", "rate inverse scale")
+# Of a row: the shifts of a and b, one over their sums of exp(x − shift), Σ pₐ·(a − b)
 Of = namedtuple("Of", "shift_a shift_b over_a over_b mean")
 # Of a stream: where whole vectors of a and b begin, and the strides of their columns
 Rows = namedtuple("Rows", "a b a_stride b_stride")
@@ -210,30 +209,18 @@ def _terms(
 
 @jit
 def _slope(
-    a: tl.tensor, b: tl.tensor, of: Of, rate: tl.tensor, inverse: tl.tensor, HOW: tl.constexpr
+    a: tl.tensor, b: tl.tensor, of: Of, scales: Scales, factor: tl.tensor, HOW: tl.constexpr
 ) -> tl.tensor:
-    """The derivative of the loss by the student's z."""
-    p = tl.exp2((a - of.shift_a) * rate) * of.over_a
+    """The derivative of the loss by the student's z, times ``factor``."""
+    p = tl.exp2((a - of.shift_a) * scales.rate) * of.over_a
     if HOW.reverse:
-        return tl.where(p > 0, p * ((a - b - of.mean) * inverse), 0.0)
-    return tl.exp2((b - of.shift_b) * rate) * of.over_b - p
+        return tl.where(p > 0, p * ((a - b - of.mean) * scales.inverse), 0.0) * factor
+    return (tl.exp2((b - of.shift_b) * scales.rate) * of.over_b - p) * factor
 
 
 @gluon_jit
 def _on_cluster(  # type: ignore[no-untyped-def]
-    of_a,
-    of_b,
-    dstudent,
-    loss,
-    dloss,
-    cols,
-    a_at,
-    b_at,
-    dstudent_at,
-    rate,
-    inverse,
-    scale,
-    HOW: gl.constexpr,
+    of_a, of_b, dstudent, loss, dloss, cols, a_at, b_at, dstudent_at, scales, HOW: gl.constexpr
 ):
     VECTOR: gl.constexpr = HOW.vector
     ENDS: gl.constexpr = HOW.ends
@@ -241,6 +228,7 @@ def _on_cluster(  # type: ignore[no-untyped-def]
     STORES: gl.constexpr = HOW.stores
     SLICES: gl.constexpr = gl.num_ctas() * gl.num_warps()
     single: gl.constexpr = in_registers(1, gl.num_warps(), gl.num_ctas())
+    slots, end_a, end_b, factor = None, None, None, scales.scale
     if SLICES > 1:
         slots = slots_of(3)
     number = row_number().to(gl.int64)
@@ -250,18 +238,42 @@ def _on_cluster(  # type: ignore[no-untyped-def]
     row = whole_row(vectors, HOW.chunks, VECTOR, HOW.whole)
     layout: gl.constexpr = row.columns.type.layout
     if dloss is not None:
-        scale = scale * gl.load(dloss + number if HOW.each else dloss)
+        factor = factor * gl.load(dloss + number if HOW.each else dloss)
     first_a, source_a = row_at(of_a, _begin(a_at, number), 1, VECTOR, ENDS)
     first_b, source_b = row_at(of_b, _begin(b_at, number), 1, VECTOR, ENDS)
     a = row.load(source_a, 1, 0, float("-inf"), LOADS)
     b = row.load(source_b, 1, 0, float("-inf"), LOADS)
-    end_a, end_b = None, None
     if ENDS:
         end_a = gl.load(first_a + end, mask=at_end, other=float("-inf")).to(gl.float32)
         end_b = gl.load(first_b + end, mask=at_end, other=float("-inf")).to(gl.float32)
+    of, row_a, row_b = _of_slices(a, b, end_a, end_b, row, scales, slots, HOW)
+    if loss is not None:
+        divergence = of.mean * scales.inverse - (row_a - gl.log(of.over_a))
+        divergence = divergence + (row_b - gl.log(of.over_b))
+        slice_ = gl.arange(0, SLICES, gl.SliceLayout(1, layout))
+        gl.store(loss + number + 0 * slice_, divergence, mask=slice_ == 0)
+    if dstudent is not None:
+        first, target = row_at(dstudent, _begin(dstudent_at, number), 1, VECTOR, ENDS)
+        over_a = of.over_a * gl.exp2((of.shift_a * scales.inverse - row_a) * 1.4426950408889634)
+        over_b = of.over_b * gl.exp2((of.shift_b * scales.inverse - row_b) * 1.4426950408889634)
+        of = Of(of.shift_a, of.shift_b, over_a, over_b, of.mean)
+        of_tile = _wide_all(of, layout)
+        for i in gl.static_range(row.CHUNKS):
+            wide_a = distinct(a[i], HOW.packed).to(gl.float32)
+            wide_b = distinct(b[i], HOW.packed).to(gl.float32)
+            row.store(target, 1, i, _slope(wide_a, wide_b, of_tile, scales, factor, HOW), STORES)
+        if ENDS:
+            value = _slope(end_a, end_b, _wide_all(of, single), scales, factor, HOW)
+            gl.store(first + end, value.to(dstudent.dtype.element_ty), mask=at_end)
 
+
+@gluon_jit
+def _of_slices(a, b, end_a, end_b, row, scales, slots, HOW: gl.constexpr):  # type: ignore[no-untyped-def]
+    """The row's `Of`, with each slice's own shifts, and the row's maxima of both z."""
+    rate, inverse = scales.rate, scales.inverse
     most_a, shift_a = _shift(a, end_a, row)
     most_b, shift_b = _shift(b, end_b, row)
+    layout: gl.constexpr = row.columns.type.layout
     zeros = gl.full(row.columns.shape, 0.0, gl.float32, layout)
     sum_a, sum_b, further = zeros, zeros, zeros
     for i in gl.static_range(row.CHUNKS):
@@ -272,35 +284,18 @@ def _on_cluster(  # type: ignore[no-untyped-def]
         sum_a += power
         sum_b += other
     power, weighted, other = None, None, None
-    if ENDS:
+    if HOW.ends:
+        single: gl.constexpr = end_a.type.layout
         shift = _wide(shift_a, single), _wide(shift_b, single)
         power, weighted, other = _terms(end_a, end_b, shift[0], shift[1], rate)
-    sum_a = summed_up(sum_a, power, VECTOR)
-    sum_b, further = summed_up(sum_b, other, VECTOR), summed_up(further, weighted, VECTOR)
+    sum_a = summed_up(sum_a, power, row.VECTOR)
+    sum_b, further = summed_up(sum_b, other, row.VECTOR), summed_up(further, weighted, row.VECTOR)
     over_a, row_a, over_b, row_b = 1.0 / sum_a, shift_a * inverse, 1.0 / sum_b, shift_b * inverse
-    if SLICES > 1:
+    if slots is not None:
         over_a, row_a, further, over_b, row_b = divergences_of(
             most_a * inverse, sum_a, further, most_b * inverse, sum_b, slots
         )
-    mean = further * over_a  # Σ p·(a − b)
-    if loss is not None:
-        value = mean * inverse - (row_a - gl.log(over_a)) + (row_b - gl.log(over_b))
-        slice_ = gl.arange(0, SLICES, gl.SliceLayout(1, layout))
-        gl.store(loss + number + 0 * slice_, value, mask=slice_ == 0)
-    if dstudent is not None:
-        first, target = row_at(dstudent, _begin(dstudent_at, number), 1, VECTOR, ENDS)
-        over_a *= gl.exp2((shift_a * inverse - row_a) * 1.4426950408889634)
-        over_b *= gl.exp2((shift_b * inverse - row_b) * 1.4426950408889634)
-        of = _wide_all(Of(shift_a, shift_b, over_a, over_b, mean), layout)
-        for i in gl.static_range(row.CHUNKS):
-            wide_a = distinct(a[i], HOW.packed).to(gl.float32)
-            wide_b = distinct(b[i], HOW.packed).to(gl.float32)
-            value = _slope(wide_a, wide_b, of, rate, inverse, HOW) * scale
-            row.store(target, 1, i, value, STORES)
-        if ENDS:
-            of = _wide_all(Of(shift_a, shift_b, over_a, over_b, mean), single)
-            value = _slope(end_a, end_b, of, rate, inverse, HOW) * scale
-            gl.store(first + end, value.to(dstudent.dtype.element_ty), mask=at_end)
+    return Of(shift_a, shift_b, over_a, over_b, further * over_a), row_a, row_b
 
 
 @gluon_jit
@@ -343,11 +338,10 @@ def _streamed(
     a_at: At,
     b_at: At,
     dstudent_at: At,
-    rate: tl.tensor,
-    inverse: tl.tensor,
-    scale: tl.tensor,
+    scales: Scales,
     HOW: tl.constexpr,
 ) -> None:
+    rate, factor = scales.rate, scales.scale
     LANES: tl.constexpr = HOW.lanes
     VECTOR: tl.constexpr = HOW.vector
     number = tl.program_id(0).to(tl.int64)
@@ -376,22 +370,22 @@ def _streamed(
     shift_b, over_b, _ = _joined(lanes.most_b, lanes.sum_b, rate)
     of = Of(shift_a, shift_b, over_a, over_b, tl.sum(lanes.further * scale_a) * over_a)
     if loss is not None:
-        divergence = (of.mean - shift_a + shift_b) * inverse + tl.log(over_a) - tl.log(over_b)
-        tl.store(loss + number, divergence)
+        divergence = (of.mean - shift_a + shift_b) * scales.inverse
+        tl.store(loss + number, divergence + tl.log(over_a) - tl.log(over_b))
     if dstudent is not None:
         if dloss is not None:
-            scale *= tl.load(dloss + number if HOW.each else dloss)
+            factor *= tl.load(dloss + number if HOW.each else dloss)
         target = first_vector(dstudent, dstudent_at, number, HOW)
         if HOW.ends:
             first = first_element(dstudent, dstudent_at, number, HOW)
-            outer = _slope(end_a, end_b, of, rate, inverse, HOW) * scale
+            outer = _slope(end_a, end_b, of, scales, factor, HOW)
             tl.store(first + end, outer.to(dstudent.dtype.element_ty), mask=at_end)
         for start in range(0, vectors, LANES):
             if not HOW.whole:
                 a, b = _tile(rows, start, vectors, HOW)
             vector = start + vectors_of(0, LANES)
             places = target + offsets_of(vector, dstudent_at.col_stride, VECTOR)
-            inner = _slope(a, b, of, rate, inverse, HOW) * scale
+            inner = _slope(a, b, of, scales, factor, HOW)
             tl.store(places, inner.to(dstudent.dtype.element_ty), mask=vector < vectors)
 
 

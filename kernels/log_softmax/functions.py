@@ -16,13 +16,13 @@ from typing import Any
 import torch
 
 from ..calls import DTYPES, Maybe, RowOp, Tensors, gradient_of, number, padded_like
-from ..cross_entropy import auto
-from ..cross_entropy.gradients import row_gradient
-from ..cross_entropy.rows import Options
+from ..cross_entropy import variants
+from ..cross_entropy.rows import Call, Options, backward
 from ..lines import lines
 from ..repeat import Layout, dense
 
 SMALL = (torch.float16, torch.bfloat16)
+TILE, WARPS = 4096, 8  # elements of a tile of the gradient of numbers of rows, and its warps
 
 
 def log_softmax(x: torch.Tensor, dim: int = -1, dtype: torch.dtype | None = None) -> torch.Tensor:
@@ -134,7 +134,7 @@ def _log_softmax_work(x: torch.Tensor, *_: Any) -> Callable[..., None]:
     cols = x.shape[-1]
 
     def launch(x: torch.Tensor, y: torch.Tensor) -> None:
-        auto.run(x.view(-1, cols), y=y.view(-1, cols))
+        variants.run(Call(x.view(-1, cols), y=y.view(-1, cols)))
 
     return launch
 
@@ -203,9 +203,9 @@ def _numbers_work(x: torch.Tensor, target: Maybe, temperature: float) -> Callabl
 
     def launch(x: Any, target: Maybe, first: Any, entropy: Maybe = None, lse: Maybe = None) -> None:
         if target is None:
-            auto.run(x, lse=first)
+            variants.run(Call(x, lse=first))
         else:
-            auto.run(x, options, target=target, logprob=first, entropy=entropy, lse=lse)
+            variants.run(Call(x, target, options, logprob=first, entropy=entropy, lse=lse))
 
     return launch
 
@@ -224,15 +224,18 @@ def _saved(tensors: Sequence[Any], answers: Sequence[Any]) -> Sequence[Maybe]:
 
 
 def _gradient_work(*tensors_and_temperature: Any) -> Callable[..., None]:
-    *_, temperature = tensors_and_temperature
+    options = Options(temperature=tensors_and_temperature[-1])
 
     def launch(
         x: Any, target: Maybe, entropy: Maybe, lse: Any, first: Maybe, second: Maybe, dx: Any
     ) -> None:
-        if target is None:  # the second answer is empty
-            row_gradient(x, lse, first, None, None, None, None, dx, temperature)
-        else:
-            row_gradient(x, lse, None, target, first, entropy, second, dx, temperature)
+        rows = {"entropy": entropy, "lse": lse, "dlogprob": first}
+        # without a target the second answer is empty
+        dentropy = None if target is None else second
+        call = Call(
+            x, None if first is None else target, options, **rows, dentropy=dentropy, dlogits=dx
+        )
+        backward(call._replace(block_size=TILE, num_warps=WARPS))
 
     return launch
 

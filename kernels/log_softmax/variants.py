@@ -6,7 +6,7 @@ Passes:
 - logsumexp: one, MN.
 - log-softmax by a cluster that keeps the row on chip (Gluon, sm_90 and up): one, 2MN.
 - log-softmax by tiles: one, 2MN, where N ≤ 16384, else two, 3MN.
-- auto is the cluster where it is faster, else tiles; the rule is in `cross_entropy/auto`.
+- auto is the cluster where it is faster, else tiles; the rule is in `cross_entropy/variants`.
 - The gradient of log-probability and entropy from a row's logsumexp and entropy is elementwise:
   2MN. Both numbers and the gradient are two launches, as an autograd function makes them: 3MN.
 - PyTorch and Inductor: nominally the compulsory ones. `torch.logsumexp` is one function of five
@@ -27,15 +27,12 @@ from typing_extensions import override
 
 from ..calls import Maybe
 from ..compiled import CompiledFormula
-from ..cross_entropy.auto import WIDEST, Chooses
 from ..cross_entropy.cluster import RowCluster
-from ..cross_entropy.gradients import TILE
-from ..cross_entropy.library import LogprobEntropyTorch
-from ..cross_entropy.online import HELD_OR_TILE, Streaming
 from ..cross_entropy.rows import HELD, MOVED
+from ..cross_entropy.variants import HELD_OR_TILE, WIDEST, Chooses, LogprobEntropyTorch, Streaming
 from ..kernel import Kernel, Tensors, TorchFunction
 from ..traffic import M, N, Traffic
-from .functions import GRADIENT, NUMBERS
+from .functions import GRADIENT, NUMBERS, TILE
 from .operation import LOG_SOFTMAX, LOGPROB_ENTROPY_BACKWARD, LOGPROB_ENTROPY_GRAD, LOGSUMEXP
 
 MATRIX = Traffic(reads=M * N, writes=M * N)
@@ -95,7 +92,6 @@ class LogSumExpAuto(Chooses):
 
     operation = LOGSUMEXP
     moves = A_NUMBER
-    cluster, online = LogSumExpCluster(), LogSumExpOnline()
 
 
 @dataclass(frozen=True)
@@ -104,8 +100,6 @@ class LogSoftmaxAuto(Chooses):
 
     operation = LOG_SOFTMAX
     moves = Traffic(reads=sympy.Piecewise((M * N, N <= WIDEST), (2 * M * N, True)), writes=M * N)
-    rule = "matrix"
-    cluster, online = LogSoftmaxCluster(), LogSoftmaxOnline()
 
 
 class LogSoftmaxTorch(TorchFunction):

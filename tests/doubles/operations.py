@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
-from kernels.cross_entropy.library import LogprobEntropyTorch
+from kernels.cross_entropy.variants import LogprobEntropyTorch
 from kernels.kernel import Kernel, Operation
 from kernels.traffic import M, N, Traffic
 

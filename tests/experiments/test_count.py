@@ -14,7 +14,7 @@ from experiments.count import counts_of, run
 from experiments.data.records import Count, read_records
 from experiments.sweep.client import Worker
 from experiments.worker.counting import Recorder, count
-from kernels.cross_entropy.online import CeOnline
+from kernels.cross_entropy.variants import CeOnline
 from kernels.device import Device
 from kernels.language import jit, tl
 from kernels.softmax.hybrid import FusedRow
@@ -112,5 +112,5 @@ def test_what_the_model_does_not_know_is_a_difference(monkeypatch: pytest.Monkey
     ]  # fmt: skip
     moves = replace(CeOnline().traffic(), read_bytes=4 * M)  # of a target, which takes eight
     monkeypatch.setattr(CeOnline, "traffic", lambda self: moves)
-    found = counted("kernels.cross_entropy.online.CeOnline")
+    found = counted("kernels.cross_entropy.variants.CeOnline")
     assert found["difference"] == "reads 24 bytes where the model says 4M, 12"

@@ -35,7 +35,7 @@ def measured(bench: Bench, target: str, rows: int, cols: int, **how: Any) -> dic
     [
         ("kernels.softmax.library.Compiled", "ok"),
         ("kernels.softmax.hybrid.Fused", "ok"),
-        ("kernels.cross_entropy.online.CeOnline", "ok"),
+        ("kernels.cross_entropy.variants.CeOnline", "ok"),
         ("tests.doubles.operations.TwoOutputs", "ok"),
         ("tests.doubles.operations.GrowInPlace", "ok"),
         ("tests.doubles.kernels.Wrong", "incorrect"),

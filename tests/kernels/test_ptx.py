@@ -31,7 +31,7 @@ from triton.runtime.jit import JITFunction
 
 from experiments.worker.describe import build_kernel
 from kernels.cross_entropy.cluster import CeGradCluster
-from kernels.cross_entropy.rows import Options
+from kernels.cross_entropy.rows import Call, Options
 from kernels.kernel import Kernel
 from tests.conf import kernel as configured
 from tests.kernels.conftest import H200
@@ -64,6 +64,7 @@ POINTS: tuple[tuple[str, Sequence[tuple[int, int]], Sequence[torch.dtype]], ...]
     ("ce_online", ((4096, 256), WIDE[2], (64, 128_256)), HALF),
     *((name, WIDE[1:3], HALF) for name in ("ce_grad_online", "ce_backward_online")),
     ("logprob_entropy_online", WIDE[1:3], HALF),
+    ("logprob_entropy_backward_auto", WIDE[1:3], HALF),
     *((name, WIDE[1:], HALF) for name in ("kl_auto", "kl_grad_auto")),
     ("attention_online", ((4096, 4096),), HALF),
     ("exponentials", ((4096, 4096),), HALF),
@@ -106,8 +107,8 @@ def lines(name: str, shape: tuple[int, int], dtype: torch.dtype) -> Iterator[Lin
 def with_option(kernel: Any, options: Options, logits: torch.Tensor, target: torch.Tensor) -> None:
     """A loss, and its gradient where the kernel gives one."""
     loss = torch.empty(len(logits))
-    gradient = {"dlogits": logits} if isinstance(kernel, CeGradCluster) else {}
-    kernel.run(logits, options, target=target, loss=loss, **gradient)
+    gradient: Any = {"dlogits": logits} if isinstance(kernel, CeGradCluster) else {}
+    kernel.run(Call(logits, target, options, loss=loss, **gradient))
 
 
 def empty_inputs(

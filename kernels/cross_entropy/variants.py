@@ -1,0 +1,386 @@
+"""The variants of the cross-entropy family, but for clusters: by tiles, chosen, and by PyTorch.
+
+Passes:
+- online, the streaming kernels of `rows`: the loss, and log-probability with entropy, MN, and the
+  target's logit of each row again; the loss writes the row's logsumexp for a gradient too. The
+  gradient from a known logsumexp 2MN. Loss and gradient in one call 2MN if N ≤ 16384, else 3MN in
+  two launches. With few rows several programs share a row: each writes 8 bytes per chunk, which are
+  read again; the formulas leave out these at most 16 chunks per row.
+- auto: MN, or 2MN with a gradient; 3MN if a row does not fit a cluster's registers. The public
+  functions launch it too.
+- naive, as a reader of source C writes it: softmax (MN, MN), log (MN, MN), the target's (M, M),
+  the sign (M, M): 4MN + 4M. It takes a logarithm of what was rounded: in float16 a probability
+  below 6e-8 is 0 and the loss infinite.
+- torch, `F.cross_entropy`: log_softmax (MN, MN), nll_loss (M, M and a number): 2MN + 2M + 1.
+- loss and gradient by torch: that and its backward, which fills a gradient of the log-probabilities
+  with zeros (M, MN) and goes through log_softmax (2MN, MN).
+- log-probability and entropy by torch: log_softmax, the target's, exp, product, sum, sign.
+- compiled: what Inductor makes of the formula, nominally the compulsory traffic. PyTorch has no
+  function that takes a gradient from a kept logsumexp; compiled does so.
+On chip: a tile, for loss and gradient in one call a row of up to 16384 elements, or a cluster's
+row; of PyTorch's one element, or nominally the row.
+Source: `rows`, which describes the algorithm; source C's "Fused Softmax + Cross-Entropy Loss";
+`torch.nn.functional.cross_entropy`.
+
+The rule of auto, measured on an H200; it does not depend on M:
+
+- Without clusters, or where a row does not fit one: `online`.
+- Rows up to `NARROW` elements: `online`, but `cluster` for a gradient, and for whole 16-byte
+  vectors without a written matrix.
+- The entropy of rows beyond `ENTROPY` elements that need programs of many warps: `online`, because
+  its arithmetic takes longest (6 % at 8192×151936).
+- All others: `cluster`, which requests the whole row before it waits for anything.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Annotated
+
+import sympy
+import torch
+import torch.nn.functional as F
+from typing_extensions import override
+
+from ..cluster.cut import reading
+from ..compiled import CompiledFormula
+from ..device import Device, device_of
+from ..kernel import Kernel, Shape, power_of_two
+from ..language import MOST_PROGRAMS
+from ..traffic import M, N, Traffic
+from . import rows
+from .cluster import FEWEST_WARPS, CeCluster, has_narrow
+from .operation import (
+    CROSS_ENTROPY,
+    CROSS_ENTROPY_BACKWARD,
+    CROSS_ENTROPY_GRAD,
+    LOGPROB_ENTROPY,
+)
+from .rows import A_LANE, HELD, MOVED, NARROW, Call, RowVariant
+
+WIDEST = 1 << 19  # elements of a row on chip; twice as many of 16 bit
+ENTROPY = 1 << 17  # elements of a row
+HELD_OR_TILE = sympy.Piecewise((N, N <= HELD), (sympy.Integer(32 * 4 * A_LANE), True))
+Pair = tuple[torch.Tensor, torch.Tensor]
+
+
+# --- by tiles ---
+
+
+@dataclass(frozen=True)
+class Streaming(RowVariant):
+    """A program takes one row, or a few narrow rows, tile by tile.
+
+    Attributes:
+        block_size: Elements of a tile, for rows wider than 2048; None takes 32 per thread.
+        num_warps: Warps per program; None decides by the width.
+    """
+
+    block_size: Annotated[int | None, power_of_two(1, 1 << 16)] = None
+    num_warps: Annotated[int | None, power_of_two(1, 32)] = None
+
+    @override
+    def run(self, call: Call) -> None:
+        rows.run(call._replace(block_size=self.block_size, num_warps=self.num_warps))
+
+    @override
+    def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
+        reason = super().unsupported(shape, dtype, device)
+        programs = shape[0] * -(-shape[1] // (self.block_size or MOVED))
+        if reason is None and programs > MOST_PROGRAMS:
+            return f"starts up to a program a tile, and a launch takes {MOST_PROGRAMS}"
+        return reason
+
+    @override
+    def on_chip_elements(self) -> sympy.Expr:
+        return sympy.Integer(self.block_size or 32 * (self.num_warps or 4) * A_LANE)
+
+
+@dataclass(frozen=True)
+class CeOnline(Streaming):
+    """The loss of each row, and its logsumexp; see `Streaming`."""
+
+    operation = CROSS_ENTROPY
+    moves = Traffic(reads=M * N + M, writes=sympy.S.Zero, read_bytes=8 * M, write_bytes=8 * M)
+    beside = ("lse",)
+
+
+@dataclass(frozen=True)
+class CeBackward(Streaming):
+    """The gradient of a known logsumexp; `block_size` None takes 2048; see `Streaming`."""
+
+    operation = CROSS_ENTROPY_BACKWARD
+
+    @override
+    def run(self, call: Call) -> None:
+        rows.backward(call._replace(block_size=self.block_size, num_warps=self.num_warps))
+
+    @override
+    def traffic(self) -> Traffic:
+        """See `Kernel`; a program reads its row's target, lse and dloss."""
+        of_row = 16 * M * sympy.ceiling(N / sympy.Integer(self.block_size or MOVED))
+        return Traffic(reads=M * N, writes=M * N, read_bytes=of_row)
+
+    @override
+    def on_chip_elements(self) -> sympy.Expr:
+        return sympy.Integer(self.block_size or MOVED)
+
+
+@dataclass(frozen=True)
+class CeBackwardInPlace(CeBackward):
+    """The same over the logits."""
+
+    overwrites = "logits"
+
+
+@dataclass(frozen=True)
+class CeGradOnline(Streaming):
+    """Loss, logsumexp and gradient in one call; see `Streaming`."""
+
+    operation = CROSS_ENTROPY_GRAD
+    beside = ("lse",)
+
+    @override
+    def traffic(self) -> Traffic:
+        """See `Kernel`; for a wide row each writing program reads the target, m and the sum."""
+        held, parts = N <= HELD, M * sympy.ceiling(N / sympy.Integer(self.block_size or MOVED))
+        return Traffic(
+            reads=sympy.Piecewise((M * N + M, held), (2 * M * N + M, True)),
+            writes=M * N,
+            read_bytes=8 * M + sympy.Piecewise((0, held), (16 * parts, True)),
+            write_bytes=sympy.Piecewise((8 * M, held), (16 * M, True)),
+        )
+
+    @override
+    def on_chip_elements(self) -> sympy.Expr:
+        return HELD_OR_TILE
+
+
+@dataclass(frozen=True)
+class CeGradInPlace(CeGradOnline):
+    """The same, the gradient over the logits."""
+
+    overwrites = "logits"
+
+
+@dataclass(frozen=True)
+class LogprobEntropyOnline(Streaming):
+    """log p[target] and the entropy of each row; see `Streaming`."""
+
+    operation = LOGPROB_ENTROPY
+    moves = CeOnline.moves
+
+
+# --- chosen ---
+
+CLUSTER, ONLINE = CeCluster(), CeOnline()  # for what all of their kind have in common
+
+
+def run(call: Call) -> None:
+    """Like `rows.run`, by clusters where they are faster; these read ignored rows too."""
+    if clustered(call):
+        CLUSTER.run(call)
+    else:
+        rows.run(call)
+
+
+def clustered(call: Call) -> bool:
+    """Whether `run` uses clusters; the answer does not depend on M."""
+    x, written, dloss = call.x, call.matrix, call.dloss
+    if x.numel() == 0 or call.weight is not None or (dloss is not None and dloss.numel() > 1):
+        return False  # streaming alone takes these
+    width, shape = reading(x, written)[0], (x.shape[0], x.shape[1])
+    results = call.dlogits is not None, call.y is not None, call.entropy is not None
+    return _suits(shape, x.dtype, device_of(x), width, has_narrow(x), *results)
+
+
+@lru_cache(maxsize=4096)
+def _suits(
+    shape: Shape,
+    dtype: torch.dtype,
+    device: Device,
+    width: int,
+    several: bool,
+    gradient: bool,
+    matrix: bool,
+    entropy: bool,
+) -> bool:
+    """The rule; ``several`` is `has_narrow` of rows that are read by vectors of ``width``."""
+    if CLUSTER.unsupported(shape, dtype, device) is not None:
+        return False
+    plan, cols = CLUSTER.plan(shape, dtype, width, device), shape[1]
+    if plan is None or (entropy and cols > ENTROPY and plan.warps > FEWEST_WARPS):
+        return False
+    return gradient or cols > NARROW or (several and not matrix)
+
+
+class Chooses(RowVariant):
+    """One cluster per row where that is faster, else tiles. It has no tunables."""
+
+    on_chip = sympy.Piecewise((N, N <= WIDEST), (ONLINE.on_chip_elements(), True))
+
+    @override
+    def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
+        reason = super().unsupported(shape, dtype, device)
+        if reason is None and CLUSTER.unsupported(shape, dtype, device) is not None:
+            return ONLINE.unsupported(shape, dtype, device)
+        return reason
+
+    @override
+    def run(self, call: Call) -> None:
+        run(call)
+
+
+@dataclass(frozen=True)
+class CeAuto(Chooses):
+    """The loss, and its logsumexp; see `Chooses`."""
+
+    operation = CROSS_ENTROPY
+    moves = CeOnline.moves
+    beside = ("lse",)
+
+
+@dataclass(frozen=True)
+class CeGradAuto(Chooses):
+    """Loss and gradient; see `Chooses`.
+
+    The traffic assumes an H200, whose clusters hold `WIDEST` float32 elements. They write each
+    target's element twice, M more in all.
+    """
+
+    operation = CROSS_ENTROPY_GRAD
+    moves = Traffic(
+        reads=sympy.Piecewise((M * N + M, N <= WIDEST), (2 * M * N + M, True)),
+        writes=M * N,
+        read_bytes=8 * M,
+        write_bytes=4 * M,
+    )
+
+
+@dataclass(frozen=True)
+class LogprobEntropyAuto(Chooses):
+    """Log-probability and entropy; see `Chooses`."""
+
+    operation = LOGPROB_ENTROPY
+    moves = CeOnline.moves
+
+
+# --- by PyTorch ---
+
+
+@dataclass(frozen=True)
+class CeNaive(Kernel):
+    """Eager PyTorch, operation by operation. It has no tunables."""
+
+    operation = CROSS_ENTROPY
+    backend = "eager"
+    moves = Traffic(reads=2 * M * N + 2 * M, writes=2 * M * N + 2 * M, read_bytes=8 * M)
+    on_chip = sympy.Integer(1)
+
+    @override
+    def __call__(self, logits: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        p = torch.softmax(logits, dim=1)
+        return -torch.log(p).gather(1, target[:, None]).squeeze(1)
+
+
+@dataclass(frozen=True)
+class CeTorch(Kernel):
+    """`F.cross_entropy` of each row. It has no tunables."""
+
+    operation = CROSS_ENTROPY
+    backend = "torch"
+    moves = Traffic(reads=M * N + M, writes=M * N + M + 1, read_bytes=8 * M)
+    on_chip = N
+
+    @override
+    def __call__(self, logits: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        return F.cross_entropy(logits, target, reduction="none")
+
+
+@dataclass(frozen=True)
+class CeGradTorch(Kernel):
+    """`F.cross_entropy` of each row and its backward pass. It has no tunables."""
+
+    operation = CROSS_ENTROPY_GRAD
+    backend = "eager"  # log-probabilities are rounded to the dtype before the gradient is taken
+    moves = Traffic(reads=3 * M * N + 2 * M + 1, writes=3 * M * N + 2 * M + 1, read_bytes=16 * M)
+    on_chip = N
+
+    @override
+    def __call__(self, logits: torch.Tensor, target: torch.Tensor) -> Pair:
+        leaf = logits.detach().requires_grad_()
+        with torch.enable_grad():
+            loss = F.cross_entropy(leaf, target, reduction="none")
+        (dlogits,) = torch.autograd.grad(loss, leaf, torch.ones_like(loss))
+        return loss.detach(), dlogits
+
+
+@dataclass(frozen=True)
+class LogprobEntropyTorch(Kernel):
+    """Eager PyTorch, operation by operation. It has no tunables."""
+
+    operation = LOGPROB_ENTROPY
+    backend = "eager"
+    moves = Traffic(reads=5 * M * N + 2 * M, writes=3 * M * N + 3 * M, read_bytes=8 * M)
+    on_chip = sympy.Integer(1)
+
+    @override
+    def __call__(self, logits: torch.Tensor, target: torch.Tensor) -> Pair:
+        logp = torch.log_softmax(logits, dim=1)
+        return logp.gather(1, target[:, None]).squeeze(1), -(logp.exp() * logp).sum(1)
+
+
+def _loss(logits: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+    return F.cross_entropy(logits.float(), target, reduction="none")
+
+
+def _backward(
+    logits: torch.Tensor, target: torch.Tensor, lse: torch.Tensor, dloss: torch.Tensor
+) -> torch.Tensor:
+    chosen = torch.arange(logits.shape[1], device=logits.device) == target[:, None]
+    p = (logits.float() - lse[:, None]).exp()
+    return ((p - chosen.float()) * dloss[:, None]).to(logits.dtype)
+
+
+def _loss_and_gradient(logits: torch.Tensor, target: torch.Tensor) -> Pair:
+    lse = logits.float().logsumexp(1)
+    loss = lse - logits.gather(1, target[:, None]).squeeze(1)
+    return loss, _backward(logits, target, lse, torch.ones_like(lse))
+
+
+def _logprob_entropy(logits: torch.Tensor, target: torch.Tensor) -> Pair:
+    logp = torch.log_softmax(logits.float(), 1)
+    return logp.gather(1, target[:, None]).squeeze(1), -(logp.exp() * logp).sum(1)
+
+
+@dataclass(frozen=True)
+class CeCompiled(CompiledFormula):
+    """`F.cross_entropy` of each row; see `CompiledFormula`."""
+
+    operation = CROSS_ENTROPY
+    formula = staticmethod(_loss)
+
+
+@dataclass(frozen=True)
+class CeBackwardCompiled(CompiledFormula):
+    """The gradient of a known logsumexp; see `CompiledFormula`."""
+
+    operation = CROSS_ENTROPY_BACKWARD
+    formula = staticmethod(_backward)
+
+
+@dataclass(frozen=True)
+class CeGradCompiled(CompiledFormula):
+    """Loss and gradient; see `CompiledFormula`."""
+
+    operation = CROSS_ENTROPY_GRAD
+    formula = staticmethod(_loss_and_gradient)
+
+
+@dataclass(frozen=True)
+class LogprobEntropyCompiled(CompiledFormula):
+    """Log-probability and entropy; see `CompiledFormula`."""
+
+    operation = LOGPROB_ENTROPY
+    formula = staticmethod(_logprob_entropy)
