@@ -60,8 +60,20 @@ class CompiledFormula(Kernel):
         # eagerly. With a code object for each shape it never gets there, and the compiled code is
         # freed with the function.
         own = types.FunctionType(formula.__code__.replace(), formula.__globals__)
-        backend = _OneGraph(self.mode)
-        compiled = torch.compile(own, backend=backend, dynamic=False, fullgraph=True)
+        graphs: list[Callable[..., Any]] = []
+
+        def one_graph(graph: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> Any:
+            from torch._inductor.compile_fx import compile_fx  # half a second, for this variant
+
+            if graphs:  # a second one means an input unlike the first
+                raise NotCompiled(
+                    "compiled for another shape, strides or dtype; prepare it for these"
+                )
+            options = torch._inductor.list_mode_options(self.mode)
+            graphs.append(compile_fx(graph, inputs, config_patches=options))
+            return graphs[0]
+
+        compiled = torch.compile(own, backend=one_graph, dynamic=False, fullgraph=True)
 
         def call(*inputs: torch.Tensor) -> Any:
             # Inductor may lay the result out like its input
@@ -73,7 +85,7 @@ class CompiledFormula(Kernel):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)
             call(*inputs)
-        if not backend.compiled:
+        if not graphs:
             raise NotCompiled("torch.compile ran its function eagerly; is it switched off?")
         return call
 
@@ -87,21 +99,3 @@ class CompiledFormula(Kernel):
     @override
     def traffic(self) -> Traffic:
         return self.operation.compulsory
-
-
-class _OneGraph:
-    """Inductor for one graph: a second one means an input unlike the first, and is refused."""
-
-    def __init__(self, mode: str) -> None:
-        self.mode = mode
-        self.compiled = False
-
-    def __call__(self, graph: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> Any:
-        from torch._inductor.compile_fx import compile_fx  # half a second, for this variant only
-
-        if self.compiled:
-            raise NotCompiled("compiled for another shape, strides or dtype; prepare it for these")
-        options = torch._inductor.list_mode_options(self.mode)
-        result = compile_fx(graph, inputs, config_patches=options)
-        self.compiled = True
-        return result

@@ -80,7 +80,7 @@ class Mover(Kernel):
                 target,
                 tiles,
                 cols,
-                *((0, 1, 0, 1) if flat else (*matrices[0].stride(), *target.stride())),
+                (0, 1, 0, 1) if flat else (*matrices[0].stride(), *target.stride()),
                 BLOCK=block,
                 VECTOR=min(VECTOR_BYTES // x.element_size(), block) if flat else 1,
                 LOADS=load_hint(x, self.keep),
@@ -160,10 +160,7 @@ def _move(
     y: tl.tensor,
     tiles: tl.tensor,
     cols: tl.tensor,
-    row_stride: tl.tensor,
-    col_stride: tl.tensor,
-    y_row_stride: tl.tensor,
-    y_col_stride: tl.tensor,
+    strides: tl.tuple,
     BLOCK: tl.constexpr,
     VECTOR: tl.constexpr,
     LOADS: tl.constexpr,
@@ -172,19 +169,19 @@ def _move(
     # 64-bit offsets: a matrix of more than 2³¹ elements overflows 32-bit ones
     program = tl.program_id(0)
     row, tile = (program // tiles).to(tl.int64), (program % tiles).to(tl.int64)
-    start = row * row_stride
-    y += row * y_row_stride
+    start, x_col, y_col = row * strides[0], strides[1], strides[3]
+    y += row * strides[2]
     columns = tile * BLOCK + tl.arange(0, BLOCK)
     # a vector lies inside as a whole or not at all, else its elements would be loaded one by one
     inside = columns // VECTOR < cols // VECTOR
-    values = _sum(matrices, start, columns * col_stride, inside, LOADS)
-    tl.store(y + columns * y_col_stride, values, mask=inside, eviction_policy=STORES)
+    values = _sum(matrices, start, columns * x_col, inside, LOADS)
+    tl.store(y + columns * y_col, values, mask=inside, eviction_policy=STORES)
     if VECTOR > 1:
         first = cols // VECTOR * VECTOR
         if (tile == tiles - 1) & (first < cols):
             rest = first.to(tl.int64) + tl.arange(0, VECTOR)
-            left = _sum(matrices, start, rest * col_stride, rest < cols, "")
-            tl.store(y + rest * y_col_stride, left, mask=rest < cols)
+            left = _sum(matrices, start, rest * x_col, rest < cols, "")
+            tl.store(y + rest * y_col, left, mask=rest < cols)
 
 
 @jit

@@ -26,7 +26,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import torch
 from typing_extensions import override
@@ -79,10 +79,9 @@ class Cooperative(TritonSoftmax):
             return None
         slices = slices_of(shape[1], device, True, self.block_size, self.num_warps)
         if slices.number > slices.held:
-            return (
-                f"a row of {shape[1]} takes {slices.number} programs of {slices.block} elements "
-                f"at once, and this device holds {slices.held}"
-            )
+            programs = f"{slices.number} programs of {next_power_of_two(slices.width)} elements"
+            held = f"at once, and this device holds {slices.held}"
+            return f"a row of {shape[1]} takes {programs} {held}"
         return None
 
     @override
@@ -102,19 +101,22 @@ class Cooperative(TritonSoftmax):
         rows, at, device = len(x), rows_of(x), device_of(x)
         whole = at.cols % WHOLE == 0 and at.row_stride % WHOLE == 0 and at.col_stride == 1
         slices = slices_of(at.cols, device, whole, self.block_size, self.num_warps)
-        groups = slices.groups(rows)
+        rounds = -(-rows // max(slices.held // slices.number, 1))
+        groups = -(-rows // rounds)  # of programs, a row each: no more than share out rows evenly
+        programs, sizes = slices.number * groups, (rows, at, slices.number, slices.width)
+        an_sm = -(-programs // known(device.sms))
+        room = known(device.registers_per_sm) // (32 * slices.warps * an_sm)  # for each thread
         options = {
             "SLOTS": next_power_of_two(slices.number),
-            "BLOCK": slices.block,
+            "BLOCK": next_power_of_two(slices.width),
             "DEFERRED": slices.deferred and groups < rows,
             "LOADS": load_hint(x),
             "STORES": store_hint(x),
             "num_warps": slices.warps,
-            "maxnreg": slices.registers(groups, device),
+            "maxnreg": min(room // 8 * 8, MOST_REGISTERS),
             "enable_fp_fusion": False,  # all threads of all programs are to sum alike
             "launch_cooperative_grid": True,  # refused by the driver if programs do not all fit
         }
-        programs, sizes = slices.number * groups, (rows, at, slices.number, slices.width)
         words_of_stream = workspaces(WORDS * programs, x.device)
 
         def launch(x: torch.Tensor, y: torch.Tensor | None = None) -> torch.Tensor:
@@ -125,8 +127,7 @@ class Cooperative(TritonSoftmax):
         return launch
 
 
-@dataclass(frozen=True)
-class Slices:
+class Slices(NamedTuple):
     """The cut of a row.
 
     Attributes:
@@ -142,22 +143,6 @@ class Slices:
     warps: int
     deferred: bool
     held: int
-
-    @property
-    def block(self) -> int:
-        """Elements that fit a program, a power of two."""
-        return next_power_of_two(self.width)
-
-    def groups(self, rows: int) -> int:
-        """Rows in flight, one group of programs each; no more than share out ``rows`` evenly."""
-        rounds = -(-rows // max(self.held // self.number, 1))
-        return -(-rows // rounds)
-
-    def registers(self, groups: int, device: Device) -> int:
-        """Most registers per thread with which all programs are resident."""
-        an_sm = -(-self.number * groups // known(device.sms))
-        room = known(device.registers_per_sm) // (32 * self.warps * an_sm)
-        return min(room // 8 * 8, MOST_REGISTERS)
 
 
 @lru_cache(maxsize=4096)

@@ -86,7 +86,7 @@ class BackwardMultirow(Multirow, Gradient):
         y, dy, dx = tensors
         (rows, cols), elements = y.shape, vector(y, dy)
         programs, how, warps = self.cut(y, elements)
-        strides = y.stride(0) // elements, y.stride(1), dy.stride(0) // elements, dy.stride(1)
+        strides = [(t.stride(0) // elements, t.stride(1)) for t in (y, dy)]
         arguments = (y, dy, dx, rows, cols // elements, *strides, 1 / temperature)
         launch(_backward_multirow, (programs,), arguments, {"HOW": how}, num_warps=warps)
 
@@ -215,10 +215,8 @@ def _backward_multirow(
     dx: tl.tensor,
     rows: tl.tensor,
     vectors: tl.tensor,
-    y_stride: tl.tensor,
-    y_col_stride: tl.tensor,
-    dy_stride: tl.tensor,
-    dy_col_stride: tl.tensor,
+    y_strides: tl.tuple,
+    dy_strides: tl.tuple,
     inverse: tl.float64,  # a plain float would be float32
     HOW: tl.constexpr,
 ) -> None:
@@ -233,8 +231,8 @@ def _backward_multirow(
     cols = vectors * VECTOR
     row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)[:, None]
     lane = tl.arange(0, WIDTH)[None, :].to(tl.int64)
-    y += row * y_stride * VECTOR
-    dy += row * dy_stride * VECTOR
+    y += row * y_strides[0] * VECTOR
+    dy += row * dy_strides[0] * VECTOR
     dx += row * cols
 
     ps: tl.tuple = ()
@@ -242,8 +240,8 @@ def _backward_multirow(
     for piece in tl.static_range(PIECES):
         columns = piece * WIDTH + lane
         inside = (row < rows) & (columns < cols)
-        p = tl.load(y + columns * y_col_stride, mask=inside, other=0.0, eviction_policy=LOADS)
-        g = tl.load(dy + columns * dy_col_stride, mask=inside, other=0.0, eviction_policy=LOADS)
+        p = tl.load(y + columns * y_strides[1], mask=inside, other=0.0, eviction_policy=LOADS)
+        g = tl.load(dy + columns * dy_strides[1], mask=inside, other=0.0, eviction_policy=LOADS)
         ps = ps + (p.to(STATISTICS),)  # noqa: RUF005, Triton unpacks no tuple
         gs = gs + (g.to(STATISTICS),)  # noqa: RUF005
 
