@@ -13,7 +13,6 @@ import torch
 
 from experiments.child import ROOT
 from experiments.data.rows import TIMERS
-from experiments.sweep.record import suspicions
 from experiments.worker import clock as worker_clock
 from experiments.worker import timers
 from experiments.worker.measure import measure
@@ -104,10 +103,8 @@ def test_a_window_in_which_another_process_had_the_core_is_no_sample(
     assert set(sampling.samples_us) == {3}
     assert sampling.late > 0
     always = sampled(interrupted, torch.randn(1, 8), None, protocol(warmup=0))
-    assert len(always.samples_us) >= 5  # a machine that is never free has a time, which is suspect
-    outcome = {"time_us": 9001.0, "samples_us": always.samples_us, "late": always.late}
-    (why,) = suspicions(outcome | {"timer": "host"}, None)
-    assert why.startswith("disturbed: another process had a core in ")
+    # a machine that is never free has a time, which is suspect
+    assert always.late > len(always.samples_us) >= 5
 
 
 def test_a_rotation_exceeds_three_times_l2_and_fits_the_card(
