@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from experiments.worker import gate
-from experiments.worker.gate import Verdict, check, fingerprint
+from experiments.worker.gate import Verdict, check
 from experiments.worker.inputs import Values
 from experiments.worker.place import Place
 from experiments.worker.trial import Bench
@@ -87,36 +87,29 @@ def test_other_shapes_dtypes_and_the_input_itself_fail_and_a_copy_must_be_exact(
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_any_changed_element_changes_a_fingerprint(
+def test_only_the_very_answer_that_passed_passes_without_being_computed_again(
     dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(gate, "CHUNK_ELEMENTS", 16)
-    x = random_input(3, 17, dtype)
-    changed = [x.roll(1, 1), x * 0, *(x.clone() for _ in range(x.numel()))]
-    for place, one in enumerate(changed[2:]):
-        one.view(-1)[place] *= -1
-    assert fingerprint(x.clone()) == fingerprint(x)
-    assert fingerprint(x) not in map(fingerprint, changed)
-    apart = torch.cat([x[:2, :1], x[:2, :2]], dim=1)[:, :1]  # one column, its rows apart
-    assert fingerprint(apart) == fingerprint(x[:2, :1].clone())
-
-
-def test_only_the_very_answer_that_passed_passes_without_being_computed_again() -> None:
     bench = Bench(Place("cpu", Device("cpu", "cpu", l2_bytes=64), {}))
-    x = random_input(4, 100, torch.float32)
+    x = random_input(3, 17, dtype)
 
     def judged(y: torch.Tensor, backend: str = "torch", seed: int = 0) -> Verdict:
-        return bench.judge((y,), (x,), SOFTMAX, backend, Values((4, 100), "float32", seed))
+        name = str(dtype).removeprefix("torch.")
+        return bench.judge((y,), (x,), SOFTMAX, backend, Values((3, 17), name, seed))
 
-    first, wrong = judged(answer(x)), answer(x)
+    first = judged(answer(x))
     assert first.reason is None
     assert judged(answer(x)) is first
     assert judged(answer(x), backend="triton") is first  # whichever kernel gave it
     assert judged(answer(x), seed=1) is not first  # of other inputs
-    assert judged(answer(x), backend="outside") is first
-    wrong[3, 99] *= 1.05
-    for _ in range(2):  # a failure is not kept
-        assert "1 of 400 elements" in str(judged(wrong).reason)
+    if dtype is torch.float32:  # where a stranger's answer is held to the same tolerance
+        assert judged(answer(x), backend="outside") is first
+    for place in range(x.numel()):
+        wrong = answer(x)
+        wrong.view(-1)[place] *= -1
+        assert "1 of 51 elements" in str(judged(wrong).reason)
+    assert judged(answer(x).roll(1, 1)).reason is not None  # the same numbers in another order
 
 
 def test_every_output_is_compared_in_its_own_dtype(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -69,24 +69,21 @@ def test_points_that_come_back_otherwise_are_counted_by_what_differs(folder: Pat
         assert said in difference(row, row.model_copy(update={"key": "other"} | fields))
 
 
+def endless(row: Row) -> Row:
+    protocol = row.environment["protocol"] | {"warmup": 10**9}
+    return row.model_copy(update={"environment": row.environment | {"protocol": protocol}})
+
+
 def wrong(folder: Path, **changes: Any) -> None:
     path = rows_files(folder)[0].parent / "config.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | changes))
-
-
-def with_protocol(**changed: Any) -> Callable[[Row], Row]:
-    def change(row: Row) -> Row:
-        protocol = row.environment["protocol"] | changed
-        return row.model_copy(update={"environment": row.environment | {"protocol": protocol}})
-
-    return change
 
 
 WRONG: dict[str, tuple[Callable[[Path], Any], str]] = {
     "no sweep": (lambda f: (f / "sweep.json").unlink(), "no rows with their sweep.json"),
     "torn row": (lambda f: rows_files(f)[0].write_text("{}\n"), "rows.jsonl:1: schema_version"),
     "warmup": (
-        lambda f: rewrite(f, with_protocol(warmup=10**9)),
+        lambda f: rewrite(f, endless),
         "field 'timing.warmup': Input should be less than or equal to 10000",
     ),
     "unknown": (lambda f: wrong(f, colour="red"), "is no job's configuration"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +14,6 @@ import torch
 
 from experiments.child import ROOT
 from experiments.data.rows import TIMERS
-from experiments.sweep.record import suspicions
 from experiments.worker import clock as worker_clock
 from experiments.worker import timers
 from experiments.worker.measure import measure
@@ -104,10 +104,8 @@ def test_a_window_in_which_another_process_had_the_core_is_no_sample(
     assert set(sampling.samples_us) == {3}
     assert sampling.late > 0
     always = sampled(interrupted, torch.randn(1, 8), None, protocol(warmup=0))
-    assert len(always.samples_us) >= 5  # a machine that is never free has a time, which is suspect
-    outcome = {"time_us": 9001.0, "samples_us": always.samples_us, "late": always.late}
-    (why,) = suspicions(outcome | {"timer": "host"}, None)
-    assert why.startswith("disturbed: another process had a core in ")
+    # a machine that is never free has a time, which is suspect
+    assert always.late > len(always.samples_us) >= 5
 
 
 def test_a_rotation_exceeds_three_times_l2_and_fits_the_card(
@@ -165,22 +163,27 @@ def on_a_card(
 
 
 @pytest.mark.parametrize(
-    ("how", "status", "said"),
+    ("timer", "double", "how", "status", "reason"),
     [
-        ({"target": "tests.doubles.kernels.WrongLater"}, "incorrect", "elements differ"),
-        ({"target": "tests.doubles.kernels.Spoil", "after": 9}, "incorrect", "changed its input"),
-        ({"kernel_us": 0.0}, "unsupported", "no more than its noise"),
-        ({"cache": "warm"}, "unsupported", "use timing.cache=cold"),
+        ("chain", "kernels.WrongLater", {}, "incorrect", "^after timing: .*elements differ"),
+        ("chain", "kernels.Spoil", {"after": 9}, "incorrect", "^after timing: .*changed its input"),
+        ("chain", "kernels.Good", {"kernel_us": 0.0}, "unsupported", "no more than its noise"),
+        ("chain", "kernels.Good", {"cache": "warm"}, "unsupported", "use timing.cache=cold"),
+        *((timer, "operations.GrowInPlace", {}, "ok", "") for timer in ("host", "events", "chain")),
+        ("graph", "operations.GrowInPlace", {}, "unsupported", "use timing=events or timing=chain"),
+        ("host", "operations.GrowInSilence", {}, "incorrect", "changed its input"),
     ],
 )
-def test_a_chain_that_goes_wrong_or_has_no_meaning_has_no_time(
-    how: dict[str, Any], status: str, said: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    outcome = on_a_card(monkeypatch, **{"kernel_us": 3.0, **how})
-    assert outcome["status"] == status
-    assert outcome["reason"].startswith("after timing: ") is (status == "incorrect")
-    assert said in outcome["reason"]
-    assert "time_us" not in outcome
+def test_what_goes_wrong_or_has_no_meaning_has_no_time_and_what_is_in_place_is_put_back(
+    timer: str, double: str, how: dict[str, Any], status: str, reason: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    how = {"kernel_us": 3.0, "target": f"tests.doubles.{double}"} | how
+    operation = "mul_.Tensor" if "InPlace" in double else "softmax"
+    outcome = on_a_card(monkeypatch, operation=operation, timer=timer, **how)
+    assert outcome["status"] == status, outcome["reason"]
+    assert re.search(reason, outcome["reason"] or "")
+    assert (len(outcome.get("samples_us", [])) >= 5, "time_us" in outcome) == (status == "ok",) * 2
 
 
 def test_the_recipe_of_a_timer_is_one_module(
@@ -213,26 +216,6 @@ def test_any_operation_is_timed_and_each_of_its_outputs_checked(
     if timer != "host":  # by a chain with a producer of x alone and a consumer for each output
         assert right["samples_us"] == pytest.approx([3.0] * len(right["samples_us"]))
     assert outcome(wrong=True)["reason"].startswith("entropy: ")
-
-
-@pytest.mark.parametrize(
-    ("timer", "double", "status", "reason"),
-    [
-        ("host", "GrowInPlace", "ok", ""),
-        ("events", "GrowInPlace", "ok", ""),
-        ("chain", "GrowInPlace", "ok", ""),
-        ("graph", "GrowInPlace", "unsupported", "use timing=events or timing=chain"),
-        ("host", "GrowInSilence", "incorrect", "changed its input"),
-    ],
-)
-def test_an_answer_in_place_is_declared_and_timed_on_inputs_that_are_put_back(
-    timer: str, double: str, status: str, reason: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    target = f"tests.doubles.operations.{double}"
-    outcome = on_a_card(monkeypatch, 3.0, "mul_.Tensor", timer, target=target)
-    assert outcome["status"] == status, outcome["reason"]
-    assert reason in (outcome["reason"] or "")
-    assert len(outcome.get("samples_us", [])) >= 5 * (status == "ok")
 
 
 @pytest.mark.parametrize(

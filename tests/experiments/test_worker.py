@@ -156,21 +156,15 @@ def test_each_way_to_import_is_followed_and_nothing_is_imported(library: Path, s
     assert "one" not in sys.modules
 
 
-def test_a_module_without_source_counts_as_it_is_and_so_does_one_that_hides_pythons(
-    library: Path,
-) -> None:
+@pytest.mark.parametrize("folder", ["site-packages", "unpacked"])
+def test_what_counts_by_its_bytes_and_what_by_its_version_alone(library: Path, folder: str) -> None:
     binary = f"native{EXTENSION_SUFFIXES[0]}"
     assert changes(library, "import native", binary, b"\x7fELF")
     assert changes(library, "import native", binary, b"\0")
     (library / "broken.py").write_text("print 'of another Python'\n")
     assert changes(library, "import broken", "broken.py")
-    assert changes(library, "import tabnanny", "tabnanny.py")
-
-
-@pytest.mark.parametrize("folder", ["site-packages", "unpacked"])
-def test_an_installed_module_counts_by_its_version_alone(library: Path, folder: str) -> None:
-    """Wheels may be unpacked into any folder; they lie beside their metadata."""
-    installed = library / folder
+    assert changes(library, "import tabnanny", "tabnanny.py")  # which hides Python's
+    installed = library / folder  # wheels may be unpacked into any; they lie beside their metadata
     (installed / "bought-1.0.dist-info").mkdir(parents=True)
     (installed / "bought.py").write_text("")
     sys.path.insert(0, str(installed))

@@ -11,12 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from experiments.data.rows import read_rows, rows_files
 from experiments.slurm import State, divide, look, measure_shard
 from experiments.slurm import rows_of as measured_rows
 from experiments.sweep.jobs import compose, with_roofs
 from experiments.sweep.record import read_object
-from tests.conftest import QUICK, Command, Composed, once_each, shape
+from tests.conftest import QUICK, Command, Composed, once_each, rows_below, shape
 from tests.experiments.conftest import pool, sweep, worker
 from tests.slurm.cluster import LACKING, Cluster, wait_until
 
@@ -72,7 +71,7 @@ def test_each_shard_is_measured_by_itself_as_one_sweep(tmp_path: Path, composed:
     assert states() == [("new", 6, 0), ("new", 3, 0)]
     for mine in reversed(shards.values()):  # in whatever order Slurm runs them
         measure_shard(mine, "sweep-1")
-    rows = [row for path in rows_files(tmp_path) for row in read_rows(path)]
+    rows = rows_below(tmp_path)
     assert once_each(rows)
     assert sorted((r.kernel, r.cols) for r in rows) == [
         (kernel, cols) for kernel in ("copy", "good", "torch") for cols in (8, 16, 32)

@@ -142,13 +142,15 @@ def test_a_shard_is_measured_on_one_card_in_all_rounds_and_resumed_there(on_card
 
 
 def test_cards_of_two_kinds_are_refused(on_cards: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    start = Worker.start
+    start, spawn = Worker.start, Worker.spawn
 
     def disguised(self: Worker) -> dict[str, Any]:
+        if self.card == 1:
+            return {"device": {"name": "NVIDIA L4"}}  # it need not be up to be refused
         handshake = start(self)
-        name = ("NVIDIA H200", "NVIDIA L4")[self.card]
-        return handshake | {"device": handshake["device"] | {"name": name}}
+        return handshake | {"device": handshake["device"] | {"name": "NVIDIA H200"}}
 
     monkeypatch.setattr(Worker, "start", disguised)
+    monkeypatch.setattr(Worker, "spawn", lambda self: None if self.card else spawn(self))
     done = on_cards("hydra.launcher.cards=[0,1]")
     assert "card 0 is NVIDIA H200, card 1 is NVIDIA L4" in done.error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Mapping
 from itertools import groupby
 from pathlib import Path
@@ -44,6 +45,7 @@ def test_a_run_without_m_is_a_sweep_of_one_job_with_its_roof(measured: Result) -
         assert {"numpy", "python", "system", "processor", "commit", "source"} <= set(found)
         assert found["variables"]["OMP_NUM_THREADS"] == os.environ["OMP_NUM_THREADS"]
     assert "of roof" in done.stdout
+    assert re.search(r"4 points in \d+\.\d s: sampling \d+\.\d s, compiling", done.stdout)
     assert str(done.out / "table.md") in done.stdout
     text = "".join(path.read_text() for path in rows_files(done.out))
     secrets = [os.uname().nodename, str(ROOT), str(done.out.parent), os.environ["HOME"]]

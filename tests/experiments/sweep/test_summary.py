@@ -10,7 +10,7 @@ import pytest
 from experiments.api import lines_of
 from experiments.sweep.jobs import compose
 from experiments.sweep.plan import Point
-from experiments.sweep.summary import Progress, account, print_summary
+from experiments.sweep.summary import Progress, print_summary
 from tests.analysis.plausible import row
 from tests.conftest import Composed
 
@@ -94,12 +94,3 @@ def test_a_narrow_terminal_shows_every_column_and_one_line_of_progress(
     assert "76,830" in "".join(table).replace(" ", "")
     assert re.search(r" 1/75 [\d:-]+ online,block_size=4096 4096×16384 flo", live[-1])
     assert len(live[-1]) <= 80
-
-
-def test_the_seconds_of_a_run_add_up_to_the_time_of_its_cards() -> None:
-    parts = {"sampling_s": 0.5, "compile_s": 0.2}
-    rows = [row("torch", 1024, key=str(i), time_us=10.0, card=i % 2, **parts) for i in range(4)]
-    text = account(rows[::2], 4.0)
-    assert text == "2 points in 4.0 s: sampling 1.0 s, compiling 0.4 s, the rest 2.6 s"
-    text = account(rows, 4.0)
-    assert text == "4 points in 4.0 s on 2 cards: sampling 2.0 s, compiling 0.8 s, the rest 5.2 s"
