@@ -126,8 +126,8 @@ class RowCluster(OnCluster, RowVariant):
         slices = plan.programs * plan.warps * LANES // lanes
         at_once = slices if several else 1  # rows of a program
         in_cap = abs(options.softcap) if capped else 1.0  # the unit of capped logits
-        smoothing, ignored = options.label_smoothing, options.ignore_index
-        share = smoothing / cols
+        inverse, smoothing = in_cap / options.temperature, options.label_smoothing
+        share, ignored = smoothing / cols, options.ignore_index
         registers, gradient = None, call.dlogits is not None
         if not several and (gradient or (call.y is None and beyond_l2(x))):
             entropy = call.entropy is not None
@@ -158,7 +158,7 @@ class RowCluster(OnCluster, RowVariant):
             (
                 *(x, call.target, call.of_target, call.entropy, written, call.lse, call.dloss),
                 Sizes(rows, cols // unit, x.stride(0) // unit, x.stride(1), *strides, ignored),
-                Numbers(in_cap / options.temperature, 1 / in_cap, smoothing, share, options.z_loss),
+                Numbers(inverse, 1 / in_cap, smoothing, share, options.z_loss),
             ),
             {"HOW": how},
             num_warps=plan.warps,
@@ -369,7 +369,7 @@ def _gradient(exponential, logit, scale, offset, CAPPED: gl.constexpr, SMOOTHED:
 
 
 @gluon_jit
-def _by_lane(value, single: gl.constexpr):  # type: ignore[no-untyped-def]
+def by_lane(value, single: gl.constexpr):  # type: ignore[no-untyped-def]
     """A slice's value for each of its lanes."""
     return gl.convert_layout(value, gl.SliceLayout(1, single))[:, None]
 
@@ -411,7 +411,7 @@ def _target_of(wanted, first, here, sizes, numbers, single: gl.constexpr, HOW: g
     counts = valid
     if wanted is not None:
         if HOW.several:
-            wanted = _by_lane(wanted, single)
+            wanted = by_lane(wanted, single)
         valid = (wanted >= 0) & (wanted < here.cols)
         column = gl.where(valid, wanted, 0).to(gl.int32)
         if HOW.loss:
@@ -509,16 +509,6 @@ def _store_gradient(  # type: ignore[no-untyped-def]
 
 
 @gluon_jit
-def _exchanged(maximum, summed, further, slots, HOW: gl.constexpr):  # type: ignore[no-untyped-def]
-    """1 / Σ exp(z − max z) of the row, max z, and the row's further sum, from each slice's."""
-    if HOW.entropy or HOW.smoothed:
-        WEIGHTED: gl.constexpr = "weighted" if HOW.entropy else "added"
-        return normalizer_and_sum(maximum, summed, further, slots, WEIGHTED)
-    quotient, row_maximum = normalizer_of(maximum, summed, slots, True)
-    return quotient, row_maximum, further
-
-
-@gluon_jit
 def _statistics(  # type: ignore[no-untyped-def]
     values, value_at_end, wanted, slots, here, sizes, numbers, HOW: gl.constexpr
 ):
@@ -543,7 +533,7 @@ def _statistics(  # type: ignore[no-untyped-def]
             value_at_end = _capped(value_at_end, numbers.inverse_cap, True)
             value_at_end = gl.where(lost, float("nan"), value_at_end)
         single: gl.constexpr = at_end.type.layout
-        power = (value_at_end - _by_lane(shift, single)) * numbers.rate
+        power = (value_at_end - by_lane(shift, single)) * numbers.rate
         exponential_at_end = gl.where(at_end, gl.exp2(power), 0.0)
         if HOW.entropy:
             further_at_end = exponential_at_end * gl.maximum(power, NOTHING)
@@ -556,8 +546,13 @@ def _statistics(  # type: ignore[no-untyped-def]
     maximum, scaled = maximum * numbers.inverse, shift * numbers.inverse
     if HOW.alone:
         quotient, row_maximum = 1.0 / summed, scaled
+    elif HOW.entropy or HOW.smoothed:
+        WEIGHTED: gl.constexpr = "weighted" if HOW.entropy else "added"
+        quotient, row_maximum, further = normalizer_and_sum(
+            maximum, summed, further, slots, WEIGHTED
+        )
     else:
-        quotient, row_maximum, further = _exchanged(maximum, summed, further, slots, HOW)
+        quotient, row_maximum = normalizer_of(maximum, summed, slots, True)
     logarithm = -gl.log(quotient)  # of Σ exp(z − max z)
     of = Statistics(maximum, shift, quotient, row_maximum, logarithm, further)
     if not HOW.ends:  # Triton 3.6 returns no None
@@ -571,7 +566,7 @@ def _store_results(  # type: ignore[no-untyped-def]
 ):
     """Writes the results with one value per row at ``there``, by the lane of its target."""
     zeros = gl.zeros(there.shape, gl.float32, single)
-    row_maximum, logarithm = _by_lane(of.row_maximum, single), _by_lane(of.logarithm, single)
+    row_maximum, logarithm = by_lane(of.row_maximum, single), by_lane(of.logarithm, single)
     row_lse = row_maximum + logarithm
     if lse is not None:
         value = row_lse + zeros
@@ -581,7 +576,7 @@ def _store_results(  # type: ignore[no-untyped-def]
     if HOW.loss:
         value = (row_maximum - target.logit * numbers.inverse) + logarithm
         if HOW.smoothed:
-            further = numbers.share * numbers.inverse * _by_lane(of.further, single)
+            further = numbers.share * numbers.inverse * by_lane(of.further, single)
             value = value * (1.0 - numbers.smoothing) + (numbers.smoothing * row_lse - further)
         value = value + numbers.z_loss * row_lse * row_lse
         value = gl.where(target.valid, value, float("nan"))
@@ -590,7 +585,7 @@ def _store_results(  # type: ignore[no-untyped-def]
         value = (target.logit * numbers.inverse - row_maximum) - logarithm
         value = gl.where(target.valid, value, float("nan"))
         gl.store(loss + there, value, mask=target.own)
-        value = logarithm - _by_lane(of.further, single) * _by_lane(of.quotient, single) * LN2
+        value = logarithm - by_lane(of.further, single) * by_lane(of.quotient, single) * LN2
         gl.store(entropy + there, value + zeros, mask=target.own)
 
 
@@ -604,8 +599,8 @@ def _store_logarithm(y, stride, values, value_at_end, here, numbers, of, HOW: gl
         here.row.store(y[1], stride, i, value * numbers.inverse + offset[:, None], STORES)
     if HOW.ends:
         single: gl.constexpr = here.at_end.type.layout
-        value = (value_at_end - _by_lane(of.shift, single)) * numbers.inverse
-        value = value + _by_lane(offset, single)
+        value = (value_at_end - by_lane(of.shift, single)) * numbers.inverse
+        value = value + by_lane(offset, single)
         gl.store(y[0] + here.end, value.to(y[0].dtype.element_ty), mask=here.at_end)
 
 
@@ -634,7 +629,7 @@ def _rows(  # type: ignore[no-untyped-def]
         value_at_end = gl.load(first + here.end, mask=here.at_end, other=float("-inf"))
         value_at_end = value_at_end.to(gl.float32)
     if HOW.several:
-        first, number = _by_lane(first, single), _by_lane(number, single)
+        first, number = by_lane(first, single), by_lane(number, single)
     at = _target_of(wanted, first, here, sizes, numbers, single, HOW)
     inverse, rate = numbers.inverse, numbers.inverse * LOG2E
     numbers = Numbers(
@@ -650,13 +645,13 @@ def _rows(  # type: ignore[no-untyped-def]
         _store_logarithm((result, place), stride, values, value_at_end, here, numbers, of, HOW)
     if HOW.gradient:
         factors = _store_gradient(place, stride, values, kept, row, at, upstream, numbers, of, HOW)
-        scale, offset, factor = _by_lane(factors[0], single), factors[1], factors[2]
+        scale, offset, factor = by_lane(factors[0], single), factors[1], factors[2]
         if ENDS:
             value = _gradient(exponential, value_at_end, scale, offset, HOW.capped, HOW.smoothed)
             value = gl.where(at.counts, value, 0.0).to(y.dtype.element_ty)
             gl.store(result + here.end, value, mask=here.at_end)
         # The lane writes the target's element a second time, after its other stores
-        exponential = gl.exp2((at.logit - _by_lane(of.shift, single)) * rate)
+        exponential = gl.exp2((at.logit - by_lane(of.shift, single)) * numbers.rate)
         offset = offset + factor * (1.0 - numbers.smoothing)
         value = _gradient(exponential, at.logit, scale, offset, HOW.capped, True)
         value = gl.where(at.counts, value, 0.0).to(y.dtype.element_ty)

@@ -25,7 +25,7 @@ from typing import Any, ClassVar, NamedTuple
 import torch
 from typing_extensions import override
 
-from ..device import Device, device_of
+from ..device import device_of
 from ..kernel import Kernel, Tensors
 from ..language import constant, jit, next_power_of_two, tl
 from ..launch import launch, load_hint, store_hint, workspace
@@ -191,7 +191,10 @@ def run(call: Call) -> None:
     if twice:
         plan, first = layout(x), call._replace(dloss=None, dlogits=None, y=None)
     parts = cut(cols, plan.vector, held, call.block_size, call.num_warps)
-    split = 1 if held else parts.split(rows, device_of(x))
+    split = 1
+    if not held:  # programs that share a row, a power of two
+        wanted = next_power_of_two(PROGRAMS_PER_SM * (device_of(x).sms or 0) // rows)
+        split = min(wanted, next_power_of_two(parts.chunks + 1) // 2)
     sums, numbers = None, 2 * twice + (split > 1) * parts.chunks * (2 + bool(call.further))
     if numbers:
         dtype = torch.float64 if x.dtype == torch.float64 else torch.float32
@@ -265,11 +268,6 @@ class Cut:
     tiles: int
     chunks: int
     warps: int
-
-    def split(self, rows: int, device: Device) -> int:
-        """Programs that share a row, a power of two."""
-        wanted = PROGRAMS_PER_SM * (device.sms or 0) // rows
-        return min(next_power_of_two(wanted), next_power_of_two(self.chunks + 1) // 2)
 
 
 def cut(cols: int, vector: int, whole: bool, block_size: int | None, num_warps: int | None) -> Cut:
@@ -665,9 +663,8 @@ def _store_results(rows: Rows, of_row: Statistics, target: Target, HOW: tl.const
         tl.store(rows.first + row, (target.z - shift) - logarithm, mask=exists)
         tl.store(rows.entropy + row, logarithm - of_row.further / of_row.s, mask=exists)
     if HOW.kind == "loss":
-        lse = tl.where(lse == float("inf"), float("nan"), lse)  # inf − inf, as in PyTorch
         # not lse − z, in which a large shift would swallow the logarithm
-        loss = target.weight * (tl.where(lse == lse, shift - target.z, lse) + logarithm)
+        loss = target.weight * ((shift - target.z) + logarithm)
         if HOW.further == "added":
             share, total = rows.smoothing / rows.length, _sum_of_weights(rows, HOW)
             loss = (1 - rows.smoothing) * loss + share * (total * lse - of_row.further)
@@ -676,21 +673,10 @@ def _store_results(rows: Rows, of_row: Statistics, target: Target, HOW: tl.const
         lse = tl.where(target.counts, lse, 0.0)
         tl.store(rows.first + row, tl.where(target.counts, loss, 0.0), mask=exists)
     if HOW.kept:
-        shift, summed = _shift_and_sum(of_row)
         tl.store(rows.sums + row, shift, mask=exists)
-        tl.store(rows.sums + rows.sizes.rows + row, summed, mask=exists)
+        tl.store(rows.sums + rows.sizes.rows + row, of_row.s, mask=exists)
     if rows.lse is not None:
         tl.store(rows.lse + row, lse, mask=exists)
-
-
-@jit
-def _shift_and_sum(of_row: Statistics) -> tl.tuple:
-    """The shift of z in a row's exponentials, and the sum of these.
-
-    A row with +inf gives NaN, inf − inf, as in PyTorch.
-    """
-    m = of_row.m
-    return _shift(m), tl.where(m == float("inf"), float("nan"), of_row.s)
 
 
 @jit
@@ -890,10 +876,12 @@ def _rows(rows: Rows, HOW: tl.constexpr) -> None:
             if HOW.step == "join":
                 columns, z_at_ends = _load_ends(rows, rows.exists, HOW)
             of_row = _fold_ends(rows, of_row, z_at_ends, columns, HOW)
+        if HOW.kind == "loss" or HOW.kept or rows.y is not None:  # +inf − inf, as in PyTorch
+            summed = tl.where(of_row.m == float("inf"), float("nan"), of_row.s)
+            of_row = Statistics(of_row.m, summed, of_row.further)
         _store_results(rows, of_row, target, HOW)
         if rows.y is not None:
-            shift, summed = _shift_and_sum(of_row)
-            factors = _factors(rows, target, shift, summed, HOW)
+            factors = _factors(rows, target, _shift(of_row.m), of_row.s, HOW)
             # another warp may not have read the target's logit yet, which is now overwritten
             tl.debug_barrier()
             aim = first_vector(rows.y, rows.y_at, rows.number, HOW)[None, :, None]

@@ -39,6 +39,7 @@ from ..cluster.row import (
     summed_up,
     whole_row,
 )
+from ..cross_entropy.cluster import by_lane
 from ..device import Device, device_of
 from ..kernel import Kernel, Operation, Shape, Tensors
 from ..language import async_copy, barrier, gl, gluon_jit, jit, next_power_of_two, tl
@@ -305,7 +306,7 @@ def _of_slices(a, b_parts, end_a, end_b, row, scales, slots, HOW: gl.constexpr):
     power, weighted, other = None, None, None
     if HOW.ends:
         single: gl.constexpr = end_a.type.layout
-        shift = _wide(shift_a, single), _wide(shift_b, single)
+        shift = by_lane(shift_a, single), by_lane(shift_b, single)
         power, weighted, other = _terms(end_a, end_b, shift[0], shift[1], rate)
     sum_a = summed_up(sum_a, power, row.VECTOR)
     sum_b, further = summed_up(sum_b, other, row.VECTOR), summed_up(further, weighted, row.VECTOR)
@@ -362,16 +363,10 @@ def _shift(values, at_ends, row, waiting=None, WAITING: gl.constexpr = 0):  # ty
 
 
 @gluon_jit
-def _wide(value, layout: gl.constexpr):  # type: ignore[no-untyped-def]
-    """A slice's value for each element of a tile."""
-    return gl.convert_layout(value, gl.SliceLayout(1, layout))[:, None]
-
-
-@gluon_jit
 def _wide_all(of, layout: gl.constexpr):  # type: ignore[no-untyped-def]
-    shifts = _wide(of.shift_a, layout), _wide(of.shift_b, layout)
-    overs = _wide(of.over_a, layout), _wide(of.over_b, layout)
-    return Of(shifts[0], shifts[1], overs[0], overs[1], _wide(of.mean, layout))
+    shifts = by_lane(of.shift_a, layout), by_lane(of.shift_b, layout)
+    overs = by_lane(of.over_a, layout), by_lane(of.over_b, layout)
+    return Of(shifts[0], shifts[1], overs[0], overs[1], by_lane(of.mean, layout))
 
 
 @jit
