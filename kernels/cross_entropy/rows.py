@@ -624,24 +624,26 @@ def _fold_ends(
 @jit
 def _targets(rows: Rows, HOW: tl.constexpr) -> Target:
     """The targets of rows; elements need no z."""
+    # Triton 3.6 compiles what follows a return under an if: so each side has its own
     STATISTICS: tl.constexpr = HOW.statistics
-    counts = rows.exists
     if rows.target is None:
-        ones = tl.where(counts, 1.0, 1.0).to(STATISTICS)
-        return Target(counts, rows.number, ones, ones)
-    chosen = tl.load(rows.target + rows.number, mask=counts, other=-1)
-    if HOW.kind == "loss":
-        counts = counts & (chosen != rows.sizes.ignored)
-    valid = counts & (chosen >= 0) & (chosen < rows.length)
-    w = tl.where(valid, 1.0, float("nan")).to(STATISTICS)
-    if rows.weight is not None:
-        w = tl.load(rows.weight + chosen, mask=valid, other=float("nan")).to(STATISTICS)
-    z = w
-    if HOW.step != "elements":
-        begin = first_element(rows.x, rows.x_at, rows.number, HOW)
-        place = begin + chosen * rows.x_at.col_stride
-        z = _transform(rows, tl.load(place, mask=valid, other=float("nan")), HOW)
-    return Target(counts, tl.where(valid, chosen, -1), w, z)
+        ones = tl.where(rows.exists, 1.0, 1.0).to(STATISTICS)
+        return Target(rows.exists, rows.number, ones, ones)
+    else:
+        counts = rows.exists
+        chosen = tl.load(rows.target + rows.number, mask=counts, other=-1)
+        if HOW.kind == "loss":
+            counts = counts & (chosen != rows.sizes.ignored)
+        valid = counts & (chosen >= 0) & (chosen < rows.length)
+        w = tl.where(valid, 1.0, float("nan")).to(STATISTICS)
+        if rows.weight is not None:
+            w = tl.load(rows.weight + chosen, mask=valid, other=float("nan")).to(STATISTICS)
+        z = w
+        if HOW.step != "elements":
+            begin = first_element(rows.x, rows.x_at, rows.number, HOW)
+            place = begin + chosen * rows.x_at.col_stride
+            z = _transform(rows, tl.load(place, mask=valid, other=float("nan")), HOW)
+        return Target(counts, tl.where(valid, chosen, -1), w, z)
 
 
 @jit
