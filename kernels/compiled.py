@@ -60,7 +60,7 @@ class CompiledFormula(Kernel):
         # eagerly. With a code object for each shape it never gets there, and the compiled code is
         # freed with the function.
         own = types.FunctionType(formula.__code__.replace(), formula.__globals__)
-        graphs: list[Callable[..., Any]] = []
+        graphs: list[Any] = []
 
         def one_graph(graph: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> Any:
             from torch._inductor.compile_fx import compile_fx  # half a second, for this variant

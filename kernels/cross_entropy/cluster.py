@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections import namedtuple
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import sympy
 import torch
@@ -48,7 +48,7 @@ from ..cluster.row import (
 from ..device import REGISTER_STEP, Device, device_of
 from ..kernel import Shape
 from ..language import constant, gl, gluon_jit, next_power_of_two, tl
-from ..launch import beyond_l2, launch, load_hint, store_hint
+from ..launch import beyond_l2, launch
 from ..traffic import M, N, Traffic
 from ..vectors import LONGEST
 from . import rows as streaming
@@ -133,24 +133,18 @@ class RowCluster(OnCluster, RowVariant):
             entropy = call.entropy is not None
             registers = registers_of(plan, device_of(x), gradient, entropy, capped)
         how = How(
-            chunks=plan.chunks,
-            vector=width,
+            row=plan.how(x, width, ends),
             lanes=lanes,
             slices=slices,
             several=several,
             alone=several or slices == 1,
             alone_lse=call.target is None and written is None,
-            even=not ends and cols == plan.chunks * plan.chunk,
-            ends=ends,
-            packed=plan.packed,
             loss=call.loss is not None,
             entropy=call.entropy is not None,
             gradient=call.dlogits is not None,
             logarithm=call.y is not None,
             capped=capped,
             smoothed=smoothing != 0,
-            loads=load_hint(x),
-            stores=store_hint(x),
         )
         launch(
             _rows,
@@ -294,24 +288,18 @@ class LogprobEntropyCluster(RowCluster):
 class How(NamedTuple):
     """What a launch computes, and how it reads and writes; constants of the compiled kernel."""
 
-    chunks: int  # of a row
-    vector: int  # elements of a vector
+    row: Any  # how a row is held: `cluster.cut.How`
     lanes: int  # of a row's slice: fewer than 32 where a warp holds several rows
     slices: int  # of a cluster: of a row, or if it is ``alone`` rows
     several: bool  # whether a warp holds a row, or several, that need no other warp
     alone: bool  # whether a slice is a row
     alone_lse: bool  # whether nothing but logsumexp is asked for
-    even: bool  # whether the last chunk is full
-    ends: bool  # whether rows are unaligned
-    packed: bool  # whether 16-bit elements stay packed in registers
     loss: bool
     entropy: bool
     gradient: bool
     logarithm: bool  # whether the log-softmax is written
     capped: bool
     smoothed: bool
-    loads: str  # eviction hints
-    stores: str
 
 
 # The whole numbers of a launch: lengths in vectors, or in elements of unaligned rows
@@ -377,7 +365,7 @@ def by_lane(value, single: gl.constexpr):  # type: ignore[no-untyped-def]
 @gluon_jit
 def _opened(sizes, single: gl.constexpr, HOW: gl.constexpr):  # type: ignore[no-untyped-def]
     """The row of each slice."""
-    VECTOR: gl.constexpr = HOW.vector
+    VECTOR: gl.constexpr = HOW.row.vector
     WIDTH: gl.constexpr = HOW.lanes * VECTOR
     CHUNK: gl.constexpr = WIDTH if HOW.alone else HOW.slices * WIDTH
     layout: gl.constexpr = in_registers(VECTOR, gl.num_warps(), gl.num_ctas(), HOW.lanes)
@@ -389,11 +377,11 @@ def _opened(sizes, single: gl.constexpr, HOW: gl.constexpr):  # type: ignore[no-
         number = gl.minimum(number * HOW.slices + slice_, sizes.rows - 1)
     number, vectors = number.to(gl.int64), cols
     end, at_end, ahead = 0, 0, 0  # Triton 3.6 returns no None
-    if HOW.ends:
+    if HOW.row.ends:
         end, at_end, vectors, ahead = ends_of(number, sizes.row_stride, cols, VECTOR, single)
     else:
         cols = vectors * VECTOR
-    row = Row(columns, vectors, HOW.chunks, CHUNK, VECTOR, HOW.even)
+    row = Row(columns, vectors, HOW.row.chunks, CHUNK, VECTOR, HOW.row.even and not HOW.row.ends)
     return Here(number, row, cols, end, at_end, ahead)
 
 
@@ -405,7 +393,7 @@ def _target_of(wanted, first, here, sizes, numbers, single: gl.constexpr, HOW: g
     """
     SLICES: gl.constexpr = HOW.slices
     LANES: gl.constexpr = HOW.lanes
-    WIDTH: gl.constexpr = LANES * HOW.vector
+    WIDTH: gl.constexpr = LANES * HOW.row.vector
     column = gl.cast(0, gl.int32)
     valid = column == 0
     counts = valid
@@ -416,14 +404,14 @@ def _target_of(wanted, first, here, sizes, numbers, single: gl.constexpr, HOW: g
         column = gl.where(valid, wanted, 0).to(gl.int32)
         if HOW.loss:
             counts = wanted != sizes.ignored
-    if HOW.ends:
-        inner, whole = column - here.ahead, here.row.vectors * HOW.vector
+    if HOW.row.ends:
+        inner, whole = column - here.ahead, here.row.vectors * HOW.row.vector
         outside = (inner < 0) | (inner >= whole)
         its_slice = gl.where(outside, 0, inner % here.row.CHUNK // WIDTH)
-        behind = gl.where(inner >= whole, 16 + inner - whole, inner % WIDTH // HOW.vector)
+        behind = gl.where(inner >= whole, 16 + inner - whole, inner % WIDTH // HOW.row.vector)
         its_lane = gl.where(inner < 0, column, behind)
     else:
-        its_slice, its_lane = column % here.row.CHUNK // WIDTH, column % WIDTH // HOW.vector
+        its_slice, its_lane = column % here.row.CHUNK // WIDTH, column % WIDTH // HOW.row.vector
     own = gl.arange(0, LANES, gl.SliceLayout(0, single))[None, :] == its_lane
     if not HOW.several:
         own = (gl.arange(0, SLICES, gl.SliceLayout(1, single)) == its_slice)[:, None] & own
@@ -458,10 +446,10 @@ def _exponentials(values, total, shift, row, numbers, HOW: gl.constexpr):  # typ
     rate = numbers.rate
     further = gl.full(total.shape, 0.0, gl.float32, total.type.layout)
     for i in gl.static_range(row.CHUNKS):
-        value = _capped(values[i], numbers.inverse_cap, HOW.capped, HOW.packed)
+        value = _capped(values[i], numbers.inverse_cap, HOW.capped, HOW.row.packed)
         power = (value - shift[:, None]) * rate
         exponential = gl.exp2(power)
-        if (HOW.capped or HOW.smoothed) and not HOW.even and i + 1 == row.CHUNKS:
+        if (HOW.capped or HOW.smoothed) and not row.EVEN and i + 1 == row.CHUNKS:
             exponential = gl.where(row.inside(i), exponential, 0.0)
             value = gl.where(row.inside(i), value, 0.0)
         total = total + exponential
@@ -469,7 +457,7 @@ def _exponentials(values, total, shift, row, numbers, HOW: gl.constexpr):  # typ
             further = further + exponential * gl.maximum(power, NOTHING)
         if HOW.smoothed:
             further = further + value
-        if HOW.gradient and not HOW.packed:
+        if HOW.gradient and not HOW.row.packed:
             kept += (value if HOW.capped else exponential,)
     return total, further, kept
 
@@ -479,7 +467,7 @@ def _store_gradient(  # type: ignore[no-untyped-def]
     y, stride, values, kept, row, target, upstream, numbers, of, HOW: gl.constexpr
 ):
     """Writes the gradient as if there were no target; returns scale, offset, a target's factor."""
-    STORES: gl.constexpr = HOW.stores
+    STORES: gl.constexpr = HOW.row.stores
     rate = numbers.rate
     factor = gl.cast(numbers.inverse, gl.float32)
     if HOW.capped:
@@ -493,10 +481,12 @@ def _store_gradient(  # type: ignore[no-untyped-def]
         scale, factor = gl.where(target.counts, scale, 0.0), gl.where(target.counts, factor, 0.0)
     offset = factor * numbers.share
     for i in gl.static_range(row.CHUNKS):
-        if not HOW.packed and not HOW.capped:
+        if not HOW.row.packed and not HOW.capped:
             value, exponential = 0.0, kept[i]
         elif HOW.capped:
-            value = _capped(values[i], numbers.inverse_cap, True, True) if HOW.packed else kept[i]
+            value = (
+                _capped(values[i], numbers.inverse_cap, True, True) if HOW.row.packed else kept[i]
+            )
             exponential = gl.exp2(value * rate - (of.shift * rate)[:, None])
         else:
             value = _capped(values[i], numbers.inverse_cap, False, True)
@@ -515,7 +505,7 @@ def _statistics(  # type: ignore[no-untyped-def]
     """A row's `Statistics`; see `_exponentials`; of its ends exponentials and z."""
     row, at_end = here.row, here.at_end
     highest, total = _highest(values, row, HOW)
-    maximum = largest(highest, value_at_end, HOW.vector)
+    maximum = largest(highest, value_at_end, HOW.row.vector)
     maximum = _capped(maximum, numbers.inverse_cap, HOW.capped)  # the cap is monotonic
     if HOW.alone_lse:  # logsumexp of +∞ is +∞; a loss would be NaN
         maximum = gl.minimum(maximum, LARGEST)
@@ -527,7 +517,7 @@ def _statistics(  # type: ignore[no-untyped-def]
         shift = gl.where(wanted == sizes.ignored, gl.minimum(shift, LARGEST), shift)
     total, further, kept = _exponentials(values, total, shift, row, numbers, HOW)
     exponential_at_end, further_at_end = None, None
-    if HOW.ends:
+    if HOW.row.ends:
         if HOW.capped:
             lost = value_at_end != value_at_end
             value_at_end = _capped(value_at_end, numbers.inverse_cap, True)
@@ -540,9 +530,9 @@ def _statistics(  # type: ignore[no-untyped-def]
         if HOW.smoothed:
             further_at_end = gl.where(at_end, value_at_end, 0.0)
     # passes NaN on, because Triton's maximum ignores it
-    summed = summed_up(total, exponential_at_end, HOW.vector)
+    summed = summed_up(total, exponential_at_end, HOW.row.vector)
     if HOW.entropy or HOW.smoothed:
-        further = summed_up(further, further_at_end, HOW.vector)
+        further = summed_up(further, further_at_end, HOW.row.vector)
     maximum, scaled = maximum * numbers.inverse, shift * numbers.inverse
     if HOW.alone:
         quotient, row_maximum = 1.0 / summed, scaled
@@ -555,7 +545,7 @@ def _statistics(  # type: ignore[no-untyped-def]
         quotient, row_maximum = normalizer_of(maximum, summed, slots, True)
     logarithm = -gl.log(quotient)  # of Σ exp(z − max z)
     of = Statistics(maximum, shift, quotient, row_maximum, logarithm, further)
-    if not HOW.ends:  # Triton 3.6 returns no None
+    if not HOW.row.ends:  # Triton 3.6 returns no None
         exponential_at_end, value_at_end = 0.0, 0.0
     return of, kept, exponential_at_end, value_at_end
 
@@ -592,12 +582,12 @@ def _store_results(  # type: ignore[no-untyped-def]
 @gluon_jit
 def _store_logarithm(y, stride, values, value_at_end, here, numbers, of, HOW: gl.constexpr):  # type: ignore[no-untyped-def]
     """Writes log-softmax of the row ``y``: its first element, and where whole vectors begin."""
-    STORES: gl.constexpr = HOW.stores
+    STORES: gl.constexpr = HOW.row.stores
     offset = of.shift * numbers.inverse - of.row_maximum - of.logarithm
     for i in gl.static_range(here.row.CHUNKS):
-        value = distinct(values[i], HOW.packed).to(gl.float32) - of.shift[:, None]
+        value = distinct(values[i], HOW.row.packed).to(gl.float32) - of.shift[:, None]
         here.row.store(y[1], stride, i, value * numbers.inverse + offset[:, None], STORES)
-    if HOW.ends:
+    if HOW.row.ends:
         single: gl.constexpr = here.at_end.type.layout
         value = (value_at_end - by_lane(of.shift, single)) * numbers.inverse
         value = value + by_lane(offset, single)
@@ -608,9 +598,9 @@ def _store_logarithm(y, stride, values, value_at_end, here, numbers, of, HOW: gl
 def _rows(  # type: ignore[no-untyped-def]
     x, target, loss, entropy, y, lse, dloss, sizes, numbers, HOW: gl.constexpr
 ):
-    VECTOR: gl.constexpr = HOW.vector
-    LOADS: gl.constexpr = HOW.loads
-    ENDS: gl.constexpr = HOW.ends
+    VECTOR: gl.constexpr = HOW.row.vector
+    LOADS: gl.constexpr = HOW.row.loads
+    ENDS: gl.constexpr = HOW.row.ends
     single: gl.constexpr = in_registers(1, gl.num_warps(), gl.num_ctas(), HOW.lanes)
     slots, wanted, upstream, value_at_end = None, None, None, None
     if not HOW.alone:

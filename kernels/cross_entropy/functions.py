@@ -253,9 +253,10 @@ class _Loss:
         if self.reduced:
             reduce_losses(call, self.mean, out=loss, kept=kept)
 
-    def both(self, logits: Any, target: Any, weight: Maybe, loss: Any) -> None:
+    def both(self, logits: Any, target: Any, *rest: Any) -> None:
         """The loss, and over the logits the gradient for an incoming gradient of 1."""
-        call = Call(logits, target, self.options, weight)
+        *weight, loss = rest  # there may be no weight
+        call = Call(logits, target, self.options, *weight)
         if self.mean:
             scale = workspace((1,), _wide(logits), logits.device)
             reduce_losses(call, True, out=scale)
@@ -271,10 +272,8 @@ class _Loss:
         backward(call, self.mean)
 
 
-def _both(plan: Plan, logits: Any, target: Any, *rest: Any) -> None:
-    """See `in_place`; there may be no weight."""
-    *weight, loss = rest
-    plan.work.both(logits, target, weight[0] if weight else None, loss)
+def _both(plan: Plan, *rows: Any) -> None:
+    plan.work.both(*rows)
 
 
 def _wide(x: torch.Tensor) -> torch.dtype:

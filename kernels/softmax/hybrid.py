@@ -43,7 +43,6 @@ from .tiles import (
     rows_of,
     statistics_dtype,
     store_tile,
-    too_wide,
 )
 
 INTERPRETED_PROGRAMS = 8  # few, so that the interpreter too takes a program over several rows
@@ -195,6 +194,13 @@ class Hybrid(RowAProgram):
 def warps_by_width(block: int) -> int:
     """Warps for a row padded to ``block`` elements, as the source has it."""
     return 16 if block >= 4096 else 8 if block >= 2048 else 4
+
+
+def too_wide(shape: Shape) -> str | None:
+    """One sentence that says why a row cannot be one tile; None if it can."""
+    if next_power_of_two(shape[1]) > LARGEST_BLOCK:
+        return f"a row of {shape[1]} is more than Triton's largest block, {LARGEST_BLOCK}"
+    return None
 
 
 @jit

@@ -24,7 +24,7 @@ from typing_extensions import override
 from ..kernel import one_of, power_of_two
 from ..language import LARGEST_BLOCK, jit, tl
 from ..traffic import BLOCK_SIZE, M, N, Traffic
-from .tiles import Accumulate, RowAProgram, Rows, load_tile, store_tile, triton_statistics
+from .tiles import RowAProgram, Rows, load_tile, statistics_dtype, store_tile
 
 # Hints for the loads of the first pass, the loads of the second, and its stores
 EVICT = {
@@ -54,10 +54,11 @@ class Online(RowAProgram):
     num_warps: Annotated[int, power_of_two(1, 32)] = 4
     reverse: bool = False
     evict: Annotated[str, one_of(*EVICT)] = "none"
-    accumulate: Accumulate = "float32"
+    accumulate: Annotated[str, one_of("float32", "float64")] = "float32"
 
     @override
     def into(self, x: torch.Tensor, y: torch.Tensor) -> None:
+        wide = statistics_dtype(x.dtype, self.accumulate) == torch.float64
         self.launch(
             _online,
             x,
@@ -66,7 +67,7 @@ class Online(RowAProgram):
             BLOCK=self.block_size,
             REVERSE=self.reverse,
             HINTS=EVICT[self.evict],
-            STATISTICS=triton_statistics(x.dtype, self.accumulate),
+            STATISTICS=tl.float64 if wide else tl.float32,
         )
 
 

@@ -8,18 +8,16 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections import namedtuple
-from typing import Annotated, Any
+from typing import Any
 
 import torch
 from typing_extensions import override
 
-from ..kernel import Kernel, Shape, one_of
-from ..language import LARGEST_BLOCK, jit, next_power_of_two, tl
+from ..kernel import Kernel
+from ..language import jit, tl
 from ..launch import launch
 from ..traffic import M, N, Traffic
 from .operation import SOFTMAX
-
-Accumulate = Annotated[str, one_of("float32", "float64")]  # the dtype of a row's statistics
 
 
 def statistics_dtype(dtype: torch.dtype, accumulate: str = "float32") -> torch.dtype:
@@ -27,21 +25,9 @@ def statistics_dtype(dtype: torch.dtype, accumulate: str = "float32") -> torch.d
     return torch.promote_types(dtype, getattr(torch, accumulate))
 
 
-def triton_statistics(dtype: torch.dtype, accumulate: str = "float32") -> Any:
-    """Triton's name for `statistics_dtype`."""
-    return tl.float64 if statistics_dtype(dtype, accumulate) == torch.float64 else tl.float32
-
-
 def empty_result(x: torch.Tensor) -> torch.Tensor:
     """An uninitialised contiguous tensor with the shape and dtype of ``x``."""
     return torch.empty_like(x, memory_format=torch.contiguous_format)
-
-
-def too_wide(shape: Shape) -> str | None:
-    """One sentence that says why a row cannot be one tile; None if it can."""
-    if next_power_of_two(shape[1]) > LARGEST_BLOCK:
-        return f"a row of {shape[1]} is more than Triton's largest block, {LARGEST_BLOCK}"
-    return None
 
 
 class TritonSoftmax(Kernel):

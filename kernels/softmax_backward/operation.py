@@ -1,14 +1,13 @@
-"""The gradient of softmax along the rows of an M×N matrix, and the base of its variants."""
+"""The gradient of softmax along the rows of an M×N matrix."""
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from typing import ClassVar
 
 import torch
 from typing_extensions import override
 
-from ..kernel import Array, Kernel, Operation, Shape
+from ..kernel import Array, Operation, Shape
 
 
 class SoftmaxBackward(Operation):
@@ -42,29 +41,3 @@ class SoftmaxBackward(Operation):
 
 
 SOFTMAX_BACKWARD = SoftmaxBackward()
-Three = tuple[torch.Tensor, torch.Tensor, torch.Tensor]  # y, dy and dx
-
-
-class Gradient(Kernel):
-    """A variant that writes into memory that it is given."""
-
-    operation = SOFTMAX_BACKWARD
-    backend = "triton"
-
-    @override
-    def __call__(self, y: torch.Tensor, dy: torch.Tensor) -> torch.Tensor:
-        dx = torch.empty(y.shape, dtype=y.dtype, device=y.device)
-        if dx.numel() > 0:
-            self.into((y, dy, dx))
-        return dx
-
-    @abstractmethod
-    def into(self, tensors: Three, dim: int = 1, temperature: float = 1.0) -> None:
-        """Writes the gradient of softmax(x / temperature) along ``dim`` into ``dx``.
-
-        Args:
-            tensors: Softmax's answer y, at least one dimension and one element; dy, the gradient of
-                it; and dx, contiguous, of any floating-point dtype.
-            dim: The dimension of the softmax, not negative; the last one, if a variant takes rows.
-            temperature: As in the softmax.
-        """

@@ -22,6 +22,7 @@ after its PersistentSoftmax.cuh, passes by tiles as `online`; docs/lab_book.md h
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Annotated
@@ -40,12 +41,39 @@ from ..lines import Sizes, columns_of, launch_tiles, lines_of, starts
 from ..softmax.fused_multirow import Multirow
 from ..traffic import BLOCK_SIZE, M, N, Traffic
 from ..vectors import LONGEST, in_vectors, vector
-from .operation import Gradient, Three
+from .operation import SOFTMAX_BACKWARD
 
 LARGEST = 1 << 15  # elements of a tile: two of them in registers are all that a block has
 NARROW = 512  # elements of a row that shares a program
 WIDEST = 1 << 18  # elements of a row of a cluster; twice as many of 16 bit would fit
-ON_CHIP = Traffic(reads=2 * M * N, writes=M * N)
+Three = tuple[torch.Tensor, torch.Tensor, torch.Tensor]  # y, dy and dx
+
+
+class Gradient(Kernel):
+    """A variant that writes into memory that it is given; here in one pass."""
+
+    operation = SOFTMAX_BACKWARD
+    backend = "triton"
+    moves = Traffic(reads=2 * M * N, writes=M * N)
+    on_chip = 2 * N
+
+    @override
+    def __call__(self, y: torch.Tensor, dy: torch.Tensor) -> torch.Tensor:
+        dx = torch.empty(y.shape, dtype=y.dtype, device=y.device)
+        if dx.numel() > 0:
+            self.into((y, dy, dx))
+        return dx
+
+    @abstractmethod
+    def into(self, tensors: Three, dim: int = 1, temperature: float = 1.0) -> None:
+        """Writes the gradient of softmax(x / temperature) along ``dim`` into ``dx``.
+
+        Args:
+            tensors: Softmax's answer y, at least one dimension and one element; dy, the gradient of
+                it; and dx, contiguous, of any floating-point dtype.
+            dim: The dimension of the softmax, not negative; the last one, if a variant takes rows.
+            temperature: As in the softmax.
+        """
 
 
 @dataclass(frozen=True)
@@ -77,7 +105,6 @@ class Backward(Gradient):
 class BackwardMultirow(Multirow, Gradient):
     """See `Multirow`."""
 
-    moves, on_chip = ON_CHIP, 2 * N
     widest, most_a_lane = 2048, 64  # elements of y, and as many of dy
 
     @override
@@ -95,7 +122,6 @@ class BackwardMultirow(Multirow, Gradient):
 class BackwardCluster(OnCluster, Gradient):
     """A cluster a row; see `OnCluster`."""
 
-    moves, on_chip = ON_CHIP, 2 * N
     matrices, in_vectors = 2, True
 
     @override
