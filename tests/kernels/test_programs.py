@@ -90,10 +90,6 @@ class Module(torch.nn.Module):
         self.forward = f
 
 
-def traced(f: Function, x: torch.Tensor) -> Function:
-    return torch.jit.trace(f, (x,), check_trace=False)  # type: ignore[no-any-return]
-
-
 def exported(f: Function, x: torch.Tensor) -> Function:
     return torch.export.export(Module(f), (x,)).module()
 
@@ -143,7 +139,9 @@ PROGRAMS: dict[str, Callable[[Function, torch.Tensor, torch.Tensor], Any]] = {
     "gradient, negated": lambda f, x, t: gradient(squared(lambda x: f(negated(x))), x),
     "gradient, dispatch mode": lambda f, x, t: gradient(squared(watched(f)), x),
     "gradient, compiled autograd": lambda f, x, t: compiled_autograd(f, x),
-    "jit.trace, forward mode of it": lambda f, x, t: dual(traced(f, x), x, t),
+    "jit.trace, forward mode of it": lambda f, x, t: dual(
+        torch.jit.trace(f, (x,), check_trace=False), x, t
+    ),
     "make_fx, jvp of it": lambda f, x, t: func.jvp(make_fx(f)(x), (x,), (t,)),
     "make_fx of symbolic shapes, vmap": lambda f, x, t: make_fx(
         func.vmap(f, in_dims=2), tracing_mode="symbolic"
