@@ -6,7 +6,6 @@ import io
 import json
 import shutil
 import socket
-import subprocess
 from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from analysis.__main__ import main
 from analysis.load import load
 from experiments.data.recordings import recorded_jobs
 from tests.analysis.plausible import write
-from tests.conftest import QUICK, ROOT, command_line, shape
+from tests.conftest import QUICK, ROOT, Command, shape
 
 REFERENCE = ROOT / "outputs" / "reference"
 SETS = sorted(path.parent.parent.name for path in REFERENCE.glob("*/*/rows.jsonl.gz"))
@@ -85,11 +84,12 @@ def test_a_sweep_is_packed_as_a_recording_and_nothing_else_is_copied(
     assert load(taken.parents[1])["set"].unique().tolist() == ["rtx_4090"]
 
 
-def test_a_recording_of_a_cpu_in_a_folder_named_as_a_card_is_valid(tmp_path: Path) -> None:
-    asked = ["kernel=torch", *shape(64, 4096), "dtype=float32", *QUICK, "remeasure=false"]
-    command = command_line(tmp_path / "rtx_4090", *asked)
-    swept = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    assert swept.returncode == 0, swept.stderr
+def test_a_recording_of_a_cpu_in_a_folder_named_as_a_card_is_valid(
+    sweep: Command, tmp_path: Path
+) -> None:
+    asked = ["kernel=torch", *shape(64, 4096), "dtype=float32", *QUICK]
+    swept = sweep(*asked, out=tmp_path / "rtx_4090")
+    assert swept.status == 0, swept.stderr
     status, text = validated(tmp_path / "rtx_4090", "--out", str(tmp_path / "taken"))
     assert status == 0, text
 

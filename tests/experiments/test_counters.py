@@ -18,6 +18,7 @@ from experiments.data.records import Counters, read_records, write_records
 from experiments.data.rows import Row, read_rows
 from experiments.errors import SweepFailed, command
 from experiments.profile import LIST, profile
+from experiments.sweep.cards import WorkerPool
 from experiments.sweep.client import Worker
 from experiments.sweep.jobs import compose
 from experiments.worker import measure
@@ -175,22 +176,25 @@ def test_each_point_is_called_once_in_a_range_of_its_name_and_listed(
 ) -> None:  # fmt: skip
     """The worker is real and on a CPU, but says that it is an H200, and pretends to profile."""
     ranges: list[str] = []
-    start, ask = Worker.start, Worker.request
+    worker = Worker("cpu", 0, tmp_path / "worker.log")
+    start, ask = worker.start, worker.request
 
-    def disguised(self: Worker) -> dict[str, Any]:
-        handshake = start(self)
+    def disguised() -> dict[str, Any]:
+        handshake = start()
         handshake["device"] |= {"kind": "cuda", "name": "NVIDIA H200"}
         return handshake
 
-    def request(self: Worker, message: Mapping[str, Any], *more: Any, **options: Any) -> Any:
+    def request(message: Mapping[str, Any], **limits_s: float) -> Any:
         if message["do"] != "profile":
-            return ask(self, message, *more, **options)
+            return ask(message, **limits_s)
         ranges.append(message["point"]["range"])
         failed = "Naive" in message["point"]["kernel"]["_target_"]
         return {"status": "out_of_memory" if failed else "ok", "reason": "too much" * failed}
 
-    monkeypatch.setattr(Worker, "start", disguised)
-    monkeypatch.setattr(Worker, "request", request)
+    monkeypatch.setattr(worker, "start", disguised)
+    monkeypatch.setattr(worker, "request", request)
+    monkeypatch.setattr(WorkerPool, "worker", lambda *_: worker)
+    monkeypatch.setattr(WorkerPool, "close", lambda _: None)
     words = [*shape(4, [8, 2**21]), "dtype=float32", "rounds=3", f"out={tmp_path}"]
     kernels = ("torch", "naive", "fused_row")
     profile([compose([f"kernel={kernel}", *words, "dry_run=true"]) for kernel in kernels])
@@ -198,6 +202,7 @@ def test_each_point_is_called_once_in_a_range_of_its_name_and_listed(
     assert (ranges, (tmp_path / LIST).exists()) == ([], False)
     with pytest.raises(SweepFailed):  # naive failed
         profile([compose([f"kernel={kernel}", *words]) for kernel in kernels])
+    worker.stop()
     listed = [*read_rows(tmp_path / LIST)]
     assert ([*map(range_of, listed)], len(planned)) == (planned, 3 * 2)  # one round
     names = {range_of(one).split(maxsplit=2)[2]: one for one in listed}

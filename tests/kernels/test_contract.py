@@ -207,7 +207,7 @@ def test_a_prepared_kernel_is_right_for_other_values_of_any_shape_and_layout(
 
 @every
 def test_each_dtype_keeps_its_digits(name: str) -> None:
-    kernel, shape = kernels()[name], (6, 6) if narrow(name) else (3, 2100)
+    kernel, shape = kernels()[name], (6, 6) if narrow(name) else (2, 2100)
     shape = (60, 60) if of_heads(kernel.operation) else shape
     for dtype in dtypes_of(kernel):
         if takes(kernel, shape, dtype):
@@ -267,8 +267,9 @@ def test_infinities_and_nan_come_out_as_from_pytorch(name: str, repeats: int) ->
     kernel = kernels()[name]
     rows = extremes().to(HERE.kind)
     if repeats > 1:
-        rows = rows[[0, 2, 3, 6]].repeat_interleave(repeats, dim=1)
-        if narrow(name) or not runs_wide(kernel, rows):
+        rows = rows[[0, 3, 6]].repeat_interleave(repeats, dim=1)
+        runs_wide = kernel.unsupported(tuple(rows.shape), BF16, HERE) is None
+        if narrow(name) or kernel.backend != "triton" or not runs_wide:
             pytest.skip("takes no such rows, or too long")
     if kernel.operation.name.startswith("logprob_entropy"):
         rows = rows[~rows.isposinf().any(1)]  # a probability of inf / inf is no promise
@@ -280,10 +281,6 @@ def test_infinities_and_nan_come_out_as_from_pytorch(name: str, repeats: int) ->
         close = {"rtol": 1e-4, "atol": 1e-5} if dtype is F32 else {"rtol": 4e-2, "atol": 1e-2}
         for y, due in zip(answers, wanted, strict=True):
             torch.testing.assert_close(y.double(), due, **close, equal_nan=True)
-
-
-def runs_wide(kernel: Kernel, x: torch.Tensor) -> bool:
-    return kernel.backend == "triton" and kernel.unsupported(tuple(x.shape), BF16, HERE) is None
 
 
 @pytest.mark.parametrize(
@@ -323,7 +320,7 @@ def test_float64_statistics_leave_only_the_last_rounding() -> None:
 
 @pytest.mark.parametrize("name", [name for name in HERE_RUN if not kernels()[name].packages])
 def test_bits_are_repeated_and_a_row_does_not_depend_on_how_many_come_along(name: str) -> None:
-    kernel, shape = kernels()[name], (20, 20) if narrow(name) else (20, 300)
+    kernel, shape = kernels()[name], (12, 20) if narrow(name) else (12, 300)
     shape = (60, 20) if of_heads(kernel.operation) else shape
     shapes = [shape] if HERE.kind == "cpu" or narrow(name) else [shape, (300, 50_257), (40, 65_536)]
     for shape in shapes:
@@ -336,7 +333,7 @@ def test_bits_are_repeated_and_a_row_does_not_depend_on_how_many_come_along(name
             assert same_bits(call(*(x.clone() for x in inputs)), first)
         if kernel.backend != "triton" or kernel.operation.name.startswith("softmax"):
             continue  # a softmax is asked for it: see test_functions.py
-        some = range(20 if of_heads(kernel.operation) else 9)
+        some = range(20 if of_heads(kernel.operation) else 5)
         part = rows_of(kernel.operation, inputs, range(1) if inputs[0].dim() > 2 else some)
         assert same_bits(kernel(*part), [y[: len(part[0])] for y in first])
 
@@ -412,7 +409,6 @@ REAL = [
 # Peers whose answers of such a dtype are wrong at some of these shapes, where rows say `incorrect`:
 # Liger multiplies y, dy and their sum in the dtype of y
 WRONG = {"backward_liger": (F16, BF16)}
-on_card = pytest.mark.parametrize("name", REAL)
 OF_SOFTMAX = [
     name
     for name in (*REAL, "naive_script")
@@ -422,7 +418,7 @@ OF_SOFTMAX = [
 
 @pytest.mark.gpu
 @pytest.mark.timeout(240)  # a hang is a failure, not a wait
-@on_card
+@pytest.mark.parametrize("name", REAL)
 @pytest.mark.parametrize("dtype", [F32, F16, BF16], ids=str)
 def test_real_widths_on_a_card(name: str, dtype: torch.dtype) -> None:
     kernel, ran = kernels()[name], 0

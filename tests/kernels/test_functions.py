@@ -142,7 +142,8 @@ def as_due(x: torch.Tensor, called: str, target: torch.Tensor | None = None, **o
         (y,) if isinstance(y, torch.Tensor) else y for y in (ours(leaf), formula(wanted_of))
     )
     terms = {"atol": 1e-4} if called == "kl_div" and x.dtype != torch.float64 else {}  # cancel
-    coarse = max((dtype, x.dtype) if called == "softmax" else (dtype,), key=_eps)
+    among = (dtype, x.dtype) if called == "softmax" else (dtype,)
+    coarse = max(among, key=lambda one: torch.finfo(one).eps)
     for y, its in zip(made, wanted, strict=True):
         assert (y.shape, y.dtype) == (its.shape, dtype)
         assert y.is_contiguous()
@@ -171,10 +172,6 @@ def as_due(x: torch.Tensor, called: str, target: torch.Tensor | None = None, **o
         assert (dx.shape, dx.dtype) == (x.shape, x.dtype)
         torch.testing.assert_close(dx.double(), wanted_dx, **(close | terms), equal_nan=True)
     return made
-
-
-def _eps(dtype: torch.dtype) -> float:
-    return torch.finfo(dtype).eps
 
 
 # --- answers and gradients ---

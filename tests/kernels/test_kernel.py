@@ -32,7 +32,6 @@ def built(name: str, **tunables: Any) -> Kernel:
 
 
 Copy, COPY, READ = type(built("copy")), built("copy").operation, built("read").operation
-STRETCH = 4096  # neighbours of which `read` takes the largest
 
 
 @dataclass(frozen=True)
@@ -277,7 +276,7 @@ CASES = [
         )
     ),
     *(("ce_auto", {}, shape, BF16, NO_CLUSTERS, None) for shape in ((8, 1 << 21), (8, 128256))),
-    ("read", {}, (1 << 30, 2 * STRETCH), F32, {}, "counts stretches"),
+    ("read", {}, (1 << 30, 2 * 4096), F32, {}, "counts stretches"),
     ("liger", {}, (4, 65536), F64, NO_CLUSTERS, None),
     *((name, {}, (4, 65537), F32, {}, "at most 65536") for name in ("liger", "backward_liger")),
     ("liger", {}, (4, 64), F32, NO_GPU, None),

@@ -16,10 +16,7 @@ from experiments.slurm import rows_of as measured_rows
 from experiments.sweep.jobs import compose, with_roofs
 from experiments.sweep.record import read_object
 from tests.conftest import QUICK, Command, Composed, once_each, rows_below, shape
-from tests.experiments.conftest import pool, sweep, worker
 from tests.slurm.cluster import LACKING, Cluster, wait_until
-
-__all__ = ["pool", "sweep", "worker"]  # fixtures
 
 on_slurm = pytest.mark.slurm
 pytestmark = pytest.mark.timeout(600)
