@@ -22,13 +22,11 @@ row; of PyTorch's one element, or nominally the row.
 Source: `rows`, which describes the algorithm; source C's "Fused Softmax + Cross-Entropy Loss";
 `torch.nn.functional.cross_entropy`.
 
-The rule of auto, measured on an H200; it does not depend on M:
+The rule of auto, measured on an H200 and an H100; it does not depend on M:
 
 - Without clusters, or where a row does not fit one: `online`.
 - Rows up to `NARROW` elements: `online`, but `cluster` for a gradient, and for whole 16-byte
   vectors without a written matrix.
-- The entropy of rows beyond `ENTROPY` elements that need programs of many warps: `online`, because
-  its arithmetic takes longest (6 % at 8192×151936).
 - All others: `cluster`, which requests the whole row before it waits for anything.
 """
 
@@ -50,7 +48,7 @@ from ..kernel import Kernel, Shape, power_of_two
 from ..language import MOST_PROGRAMS
 from ..traffic import M, N, Traffic
 from . import rows
-from .cluster import FEWEST_WARPS, CeCluster, has_narrow
+from .cluster import CeCluster, has_narrow
 from .operation import (
     CROSS_ENTROPY,
     CROSS_ENTROPY_BACKWARD,
@@ -60,7 +58,6 @@ from .operation import (
 from .rows import A_LANE, HELD, MOVED, NARROW, Call, RowVariant
 
 WIDEST = 1 << 19  # elements of a row on chip; twice as many of 16 bit
-ENTROPY = 1 << 17  # elements of a row
 HELD_OR_TILE = sympy.Piecewise((N, N <= HELD), (sympy.Integer(32 * 4 * A_LANE), True))
 Pair = tuple[torch.Tensor, torch.Tensor]
 
@@ -191,7 +188,7 @@ def clustered(call: Call) -> bool:
     if x.numel() == 0 or call.weight is not None or (dloss is not None and dloss.numel() > 1):
         return False  # streaming alone takes these
     width, shape = reading(x, written)[0], (x.shape[0], x.shape[1])
-    results = call.dlogits is not None, call.y is not None, call.entropy is not None
+    results = call.dlogits is not None, call.y is not None
     return _suits(shape, x.dtype, device_of(x), width, has_narrow(x), *results)
 
 
@@ -204,15 +201,12 @@ def _suits(
     several: bool,
     gradient: bool,
     matrix: bool,
-    entropy: bool,
 ) -> bool:
     """The rule; ``several`` is `has_narrow` of rows that are read by vectors of ``width``."""
     if CLUSTER.unsupported(shape, dtype, device) is not None:
         return False
     plan, cols = CLUSTER.plan(shape, dtype, width, device), shape[1]
-    if plan is None or (entropy and cols > ENTROPY and plan.warps > FEWEST_WARPS):
-        return False
-    return gradient or cols > NARROW or (several and not matrix)
+    return plan is not None and (gradient or cols > NARROW or (several and not matrix))
 
 
 class Chooses(RowVariant):
