@@ -248,6 +248,7 @@ CASES = [
             ("fused_multirow", {"rows_per_program": 1}),
         )
     ),
+    ("kl_auto", {}, (64, 1 << 20), F32, {}, None),  # a stream takes what a cluster does not
     *(("cooperative", {}, shape, F32, {}, None) for shape in ((1, 1), (0, 5), (1, 264 * 16384))),
     ("cooperative", {}, (1, 264 * 16384 + 1), F32, {}, "takes 529 programs of 8192 elements"),
     ("cooperative", {"block_size": 1024}, (9, 1320 * 1024 + 1), F32, {}, "holds 1320"),
