@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from analysis import report
 from analysis.figures import style
 
 
-@pytest.fixture
-def small_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(scope="module")
+def small_pictures() -> Iterator[None]:
     """Pictures of a few dots: what is checked of them does not depend on how many."""
-    monkeypatch.setattr(style, "DPI", 30)
-    monkeypatch.setattr(report, "DPI", 30)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(style, "DPI", 30)
+        patch.setattr(report, "DPI", 30)
+        yield

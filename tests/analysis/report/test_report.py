@@ -20,6 +20,7 @@ from tests.analysis.plausible import interpreted, paper, row, unsupported, write
 from tests.analysis.records import count, h200, record_files, trace
 from tests.analysis.report.reading import Read, read, sound
 
+pytestmark = pytest.mark.usefixtures("small_pictures")
 MARKUP = (
     "</script><script>window.taken=1</script>{{ 7 * 7 }}<img src='https://example.invalid/x' "
     'onerror="window.taken=2">{% set x = 1 %}<!--'
@@ -27,7 +28,7 @@ MARKUP = (
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Inputs, Read]:
+def made(small_pictures: None, tmp_path_factory: pytest.TempPathFactory) -> tuple[Inputs, Read]:
     """One page of everything: rows of the sources, limits, and records."""
     folder = tmp_path_factory.mktemp("rows")
     few = limits(FEWER, dtypes=("float32",), timers=("events",), rounds=2)
