@@ -38,6 +38,7 @@ MAKERS = {  # and their names, as tables list them
     "flash": "FlashAttention",
 }
 TUNED = ("quack", "wide", "small_batch", "batch", "few_wide")  # the grids `auto` was tuned on
+SEEN = (1280, 20480, 50257)  # widths of `held_out` that kernels were changed for since
 LARGE_BYTES = 256_000_000  # moved: from here on memory alone decides
 SHORT_US = 25.0  # below, an H200 flips every kernel between two values half a microsecond apart
 NEARLY_ALL = 0.9  # of the points, which each recording has where recordings are the unit
@@ -103,7 +104,7 @@ def points(frame: pd.DataFrame, operation: str = OPERATION, ours: str = "") -> p
     here = frame.assign(role=role, by=by, operation=operation)
     here = here[timed(frame) & (role != "") & frame["timer"].isin(list(TIMERS))]
     here = here.rename_axis("label").reset_index()
-    tuned = {n for grid in TUNED for _, n, _ in named_grids()[grid]}
+    tuned = {*SEEN, *(n for grid in TUNED for _, n, _ in named_grids()[grid])}
     moved = 2 * here["rows"] * here["cols"] * here["dtype"].map(ITEM_BYTES).astype(float)
     here = here.assign(
         # only softmax knows widths that nobody tuned for
@@ -262,7 +263,9 @@ def geomean(found: pd.DataFrame, over: str = "peers") -> Mean | None:
     if both.empty:
         return None
     logs = np.log(both["rival_us"] * both["less"] / _held_to_roof(found, both))
-    times = both.assign(log=logs, point=both.groupby(PLACE, sort=False).ngroup())
+    times = both.assign(
+        log=logs, point=both.groupby(PLACE, sort=False).ngroup(), recording=_joined_cards(both)
+    )
     each = times.groupby("point").agg({"log": "mean", "cols": "first", "recording": "nunique"})
     value, recordings = math.exp(each["log"].mean()), times["recording"].nunique()
     everywhere = each.index[each["recording"] == recordings]
@@ -296,6 +299,13 @@ def _held_to_roof(found: pd.DataFrame, both: pd.DataFrame) -> Floats:
     roofs = pairs(found, ROOF)[[*PLACE, *VISIT, "rival_us", "less"]]
     held = both[[*PLACE, *VISIT]].merge(roofs, how="left")
     return np.where(above, np.fmax(own, held["rival_us"] * held["less"]), own)
+
+
+def _joined_cards(both: pd.DataFrame) -> pd.Series:
+    """The recordings; cards that shared the points of one sweep made one of them together."""
+    sweep = both["recording"].str.split("/").str[0]
+    again = both.assign(_sweep=sweep).duplicated(["_sweep", *PLACE, "round"])
+    return both["recording"].where(sweep.isin(sweep[again]), sweep)
 
 
 def samples_of(one: pd.DataFrame, end: str = "") -> list[Sequence[float]]:

@@ -4,9 +4,8 @@
     python -m docs.llama_step --toy              # anywhere, in seconds
     python -m docs.llama_step --head policy      # log-probabilities and an entropy bonus
 
-``ours`` is one call on the logits as the model returns them. ``torch`` is what Hugging Face's
-models do themselves, in float32; ``compile`` is that under torch.compile, and ``liger``
-Liger-Kernel's loss, where it is installed.
+``ours`` is one call on the logits as they are, ``torch`` what Hugging Face's models do themselves,
+``compile`` that under torch.compile, and ``liger`` Liger-Kernel's loss, where it is installed.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ import argparse
 import statistics
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
@@ -31,11 +31,6 @@ Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]  # of logits (…, N
 def by_torch(logits: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
     """The mean loss in float32, as Hugging Face computes it."""
     return F.cross_entropy(logits.float().view(-1, logits.shape[-1]), target.reshape(-1))
-
-
-def by_us(logits: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-    """The same from the logits as they are."""
-    return cross_entropy(logits, target, dim=-1, dtype=torch.float32)
 
 
 def by_liger(logits: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
@@ -60,17 +55,9 @@ def policy_by_us(logits: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
 
 
 HEADS: dict[str, dict[str, Loss]] = {
-    "loss": {"ours": by_us, "torch": by_torch},
+    "loss": {"ours": partial(cross_entropy, dim=-1, dtype=torch.float32), "torch": by_torch},
     "policy": {"ours": policy_by_us, "torch": policy_by_torch},
 }
-
-
-def losses(head: str) -> dict[str, Loss]:
-    """The losses of a head by name: ours, and those that can be had here."""
-    found = {**HEADS[head], "compile": torch.compile(HEADS[head]["torch"], dynamic=False)}
-    if head == "loss" and torch.cuda.is_available() and find_spec("liger_kernel"):
-        found["liger"] = by_liger
-    return found
 
 
 def measured(
@@ -104,17 +91,20 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, float]:
     parser.add_argument("--steps", type=int, default=20)
     options = parser.parse_args(arguments)
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    vocabulary, width, layers, batch, length = 128256, 1024, 4, 4, 2049
-    if options.toy:
-        vocabulary, width, layers, batch, length = 512, 32, 2, 2, 17
+    shape = (512, 32, 2, 2, 17) if options.toy else (128256, 1024, 4, 4, 2049)
+    vocabulary, width, layers, batch, length = shape
     torch.manual_seed(0)
     sizes = {"hidden_size": width, "intermediate_size": 4 * width, "num_hidden_layers": layers}
     heads = dict.fromkeys(("num_attention_heads", "num_key_value_heads"), max(width // 64, 1))
     model = LlamaForCausalLM(LlamaConfig(vocab_size=vocabulary, **sizes, **heads)).to(device)
     model = model.to(torch.float32 if options.toy else torch.bfloat16)
     tokens = torch.randint(vocabulary, (batch, length), device=device)
+    losses = dict(HEADS[options.head])
+    losses["compile"] = torch.compile(losses["torch"], dynamic=False)
+    if options.head == "loss" and device == "cuda" and find_spec("liger_kernel"):
+        losses["liger"] = by_liger
     found = {}
-    for name, loss in losses(options.head).items():
+    for name, loss in losses.items():
         found[name], step_ms, peak_gib = measured(model, tokens, loss, options.steps)
         print(f"{name:8} loss {found[name]:.4f}  {step_ms:8.2f} ms a step  {peak_gib:6.2f} GiB")
     return found

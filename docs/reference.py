@@ -1,8 +1,8 @@
 """Draws the recorded rows again and compares tables with the committed ones: ``make reference``.
 
-All that pages include lies in ``docs/generated``. Text is compared as text, decimal numbers as
-numbers, and of pictures the names alone. ``--write`` keeps what was drawn, and puts each table that
-README.md or docs/results.md includes between its ``<!-- include: NAME -->`` and ``<!-- end -->``.
+Text is compared as text, decimal numbers as numbers, of pictures the names alone. ``--write`` keeps
+what was drawn in ``docs/generated``, and puts each table that README.md or docs/results.md includes
+between its ``<!-- include: NAME -->`` and ``<!-- end -->``.
 """
 
 from __future__ import annotations
@@ -28,24 +28,16 @@ PAGES = (Path("README.md"), Path("docs/results.md"))
 INCLUDE = re.compile(r"(<!-- include: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 NAMES = "drawn.txt"  # the names of all files that are drawn
 TABLES = (".csv", ".md")  # committed and compared
+H200, INVARIANCE = f"{REFERENCE}/h200", f"{REFERENCE}/h100_invariance/invariance"
 DECIMAL = re.compile(r"-?\d+(?:\.\d+(?:e[+-]?\d+)?|e[+-]?\d+)")
 # By the folder below docs/generated: the words of the command that fills it.
 DRAWINGS: dict[str, tuple[str, ...]] = {
     **{name: (name,) for name in ("figures", "tables", "roofline", "claims", "report")},
-    **{
-        f"compare/{name}": ("compare", f"{REFERENCE}/{base}", f"{REFERENCE}/{head}")
-        for name, base, head in (
-            ("h200", "h200_again/once", "h200_again/again"),
-            ("h200_cards", "h200_cards/alone", "h200_cards/together"),
-            ("h200_x4", "h200_x4/alone", "h200_x4/together"),
-        )
-    },
-    "compare/invariance": (
-        *("compare", f"{REFERENCE}/h100_invariance/invariance"),
-        *("--kernels", "auto_batch_invariant,auto"),
-    ),
-    "selftest/h200": ("selftest", "--rows", f"{REFERENCE}/h200_selftest"),
-    "selftest/h200_limits": ("selftest", "--rows", f"{REFERENCE}/h200_limits_selftest"),
+    "compare/h200": ("compare", f"{H200}_again/once", f"{H200}_again/again"),
+    "compare/h200_x4": ("compare", f"{H200}_x4/alone", f"{H200}_x4/together"),
+    "compare/invariance": ("compare", INVARIANCE, "--kernels", "auto_batch_invariant,auto"),
+    "selftest/h200": ("selftest", "--rows", f"{H200}_selftest"),
+    "selftest/h200_limits": ("selftest", "--rows", f"{H200}_limits_selftest"),
 }
 
 
@@ -91,20 +83,17 @@ def change(committed: str, drawn: str) -> str:
     """Where two texts first differ, by more than the last digit of a decimal number; else empty."""
     before, after = (text.splitlines() for text in (committed, drawn))
     for number, (old, new) in enumerate(zip(before, after, strict=False), start=1):
-        if not _alike(old, new):
+        words = [DECIMAL.sub("#", text) for text in (old, new)]
+        numbers = [map(Decimal, DECIMAL.findall(text)) for text in (old, new)]
+        if old != new and (words[0] != words[1] or not all(map(_near, *numbers))):
             return f"{number}: {old[:99]!r} is now {new[:99]!r}"
     return f" {len(before)} lines are now {len(after)}" if len(before) != len(after) else ""
 
 
-def _alike(old: str, new: str) -> bool:
-    """Whether two lines have the same text, and the same numbers but for the last digit written."""
-    if old == new or DECIMAL.sub("#", old) != DECIMAL.sub("#", new):
-        return old == new
-    numbers = (map(Decimal, DECIMAL.findall(text)) for text in (old, new))
-    return all(
-        abs(a - b) <= Decimal(1).scaleb(min(int(one.as_tuple().exponent) for one in (a, b)))
-        for a, b in zip(*numbers, strict=True)
-    )
+def _near(old: Decimal, new: Decimal) -> bool:
+    """Whether two numbers differ by one of the last digit that both have, or less."""
+    digit = min(int(one.as_tuple().exponent) for one in (old, new))
+    return abs(old - new) <= Decimal(1).scaleb(digit)
 
 
 def write(drawn: Path, kept: Path = GENERATED) -> None:
@@ -127,9 +116,8 @@ def included(text: str, kept: Path = GENERATED) -> str:
     """
 
     def table(match: re.Match[str]) -> str:
-        drawn = next(kept.rglob(f"{match[2]}.md")).read_text(encoding="utf-8")
-        _, _, body = drawn.partition("\n")
-        shown = body if drawn.startswith("## ") else drawn
+        shown = next(kept.rglob(f"{match[2]}.md")).read_text(encoding="utf-8")
+        shown = shown.partition("\n")[2] if shown.startswith("## ") else shown
         return f"{match[1]}\n{shown.strip()}\n\n{match[3]}"
 
     return INCLUDE.sub(table, text)
@@ -141,7 +129,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--write", action="store_true", help="keep what is drawn")
     parser.add_argument("folders", nargs="*", metavar="FOLDER", help=f"of {', '.join(DRAWINGS)}")
     options = parser.parse_args(arguments)
-    if set(options.folders) - {*DRAWINGS} or (options.write and options.folders):
+    if {*options.folders} - {*DRAWINGS} or (options.write and options.folders):
         parser.error("a FOLDER is one of those listed by --help, and none goes with --write")
     with tempfile.TemporaryDirectory() as scratch:
         drawn = Path(scratch)

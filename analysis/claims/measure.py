@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import Any
 
 import pandas as pd
@@ -258,17 +257,11 @@ def _compared(
     return replace(every, numbers={(): one.of(labels)}, note=note)
 
 
-@cache
-def _tunables() -> dict[str, dict[str, Any]]:
-    """By kernel the tunables that its file in conf/kernel sets."""
-    known = read_yaml(CONF / "kernel").items()
-    return {name: {k: file[k] for k in file.keys() - {"_target_", "by"}} for name, file in known}
-
-
 def _of_kernel(frame: pd.DataFrame, kernel: str) -> pd.DataFrame:
     """A kernel's rows or records with the tunables of its file, but for those that are named."""
     name, *named = kernel.split(",")
-    filed = _tunables().get(name, {})
+    file = read_yaml(CONF / "kernel").get(name, {})
+    filed = {key: file[key] for key in file.keys() - {"_target_", "by"}}
     asked = filed | dict(one.split("=") for one in named)
     mine = frame[frame["kernel"] == name]
     # a tunable that a row does not record is as in the file

@@ -39,11 +39,6 @@ from experiments.data.files import RowsError, read_json, write_file
 HERE, STEPPER = Path(__file__).parent, Path(stepper.__file__).parent
 FIRST = "headline"  # the picture and the table of the result
 MEASURED = ("kernels", "operations")  # the beginnings of names of tables that are of all operations
-# How operations follow each other; others come last.
-ORDER = (
-    *(OPERATION, "cross_entropy", "cross_entropy_grad", "cross_entropy_backward", "log_softmax"),
-    *("logsumexp", "logprob_entropy", "softmax_backward"),
-)
 MOST_LINES = 300  # of a table; its CSV has all
 FOLDED = 12  # lines above which a table is folded
 DPI, COLORS, SCALE = 170, 48, 110  # of images: dots an inch, colours, CSS pixels an inch
@@ -86,7 +81,7 @@ def page(inputs: Inputs) -> str:
     claims = [one for gpu in gpus for one in judge(inputs, gpu)]
     exhibits = _exhibits(drawn, tables, [OPERATION, *by_operation], claims, needs)
     names = sorted(name for letter, name in exhibits if not letter)
-    names.sort(key=lambda name: ORDER.index(name) if name in ORDER else len(ORDER))
+    names.sort(key=[OPERATION, *by_operation, *names].index)  # as in the table of all operations
     context: dict[str, Any] = {
         "policy": _policy(style, scripts),
         "style": Markup(style),

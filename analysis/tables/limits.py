@@ -7,6 +7,7 @@ their numbers agree.
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
 
@@ -28,6 +29,7 @@ from experiments.data.statistics import unconverged
 
 POINT = ["gpu", "rows", "cols", "dtype"]
 SPEED = "speed / fastest public"
+FEW_ROWS = 64  # so few leave most of a card to the widths alone, and are not averaged with others
 
 
 def limits(inputs: Inputs) -> Named:
@@ -108,13 +110,15 @@ def headline(inputs: Inputs) -> Named:
     found, protocol = inputs.points[OPERATION], ["gpu", "timer", "cache"]
     found = found[(found[protocol] == found.iloc[0][protocol]).all(axis=1)]
     large, tuned = found["bytes"] >= LARGE_BYTES, found["tuned"].astype(bool)
+    few = found["rows"] <= FEW_ROWS
     rival, name = _rival(found[large] if large.any() else found)
     answered = _has(found, rival)
     parts = {
-        "large, widths it was tuned for": found[large & tuned],
-        f"large, other widths, where {name} answers": found[large & ~tuned & answered],
-        f"large, other widths, where {name} fails": found[large & ~tuned & ~answered],
-        "small, widths it was tuned for": found[~large & tuned],
+        f"large, tuned widths, {name} answers": found[large & ~few & answered & tuned],
+        f"large, other widths, {name} answers": found[large & ~few & answered & ~tuned],
+        f"large, {name} fails": found[large & ~few & ~answered],
+        f"large, {FEW_ROWS} rows or fewer": found[large & few],
+        "small, tuned widths": found[~large & tuned],
         "small, other widths": found[~large & ~tuned],
     }
     every = {text: _summary(inputs.frame, part) for text, part in parts.items()}
@@ -122,7 +126,8 @@ def headline(inputs: Inputs) -> Named:
     if data.empty:
         return
     shown = data[["shapes", "points"]].assign(
-        **{SPEED: _speeds(data), "share of a copy": data["share"].map(_percent)}
+        **{SPEED: _speeds(data), "median": data["median"].map("{:.2f}".format)},
+        **{"share of a copy": data["share"].map(_percent)},
     )
     worst = data[["slower", "worst", "worst_at"]].itertuples(index=False)
     shown["ours is slower at"] = [
@@ -155,10 +160,11 @@ def _operations(inputs: Inputs, points: Mapping[str, pd.DataFrame], title: str) 
         found = limit.groups(every)[0]
         large = found["bytes"] >= LARGE_BYTES
         found = found[large] if large.any() else found
-        if not (numbers := _summary(inputs.frame, found)):
-            continue
         rival, name = _rival(found)
-        failed = limit.geomean(found[~_has(found, rival)])
+        answered = _has(found, rival)
+        if not (numbers := _summary(inputs.frame, found[answered])):
+            continue
+        failed = limit.geomean(found[~answered])
         arithmetic = found["arithmetic_us"].notna().any()
         line = {
             "operation": operation,
@@ -191,18 +197,33 @@ def versions(inputs: Inputs, points: Mapping[str, pd.DataFrame]) -> str:
     return ", ".join(f"{name} {' and '.join(own)}" for name, own in several.items() if own)
 
 
+def mixed_code(rows: pd.DataFrame) -> list[str]:
+    """Why rows are not of one code: kernels of several sources, recordings of no clean commit."""
+    sources, unclean = defaultdict[str, set[Any]](set), set[str]()
+    columns = (rows[name] for name in ("kernel", "recording", "environment"))
+    for kernel, recording, one in zip(*columns, strict=True):
+        sources[kernel].add(one.get("source"))
+        if one.get("dirty") is not False or not one.get("commit"):
+            unclean.add(recording)
+    several = sorted(f"{name} of {len(of)} sources" for name, of in sources.items() if len(of) > 1)
+    return [*several, *(f"{one} by an edited or unnamed commit" for one in sorted(unclean))]
+
+
 def _summary(frame: pd.DataFrame, found: pd.DataFrame) -> dict[str, Any]:
     """Some points in one line of numbers, with the rows behind it; empty where none is a ratio."""
     mean, lines = limit.geomean(found), ratios(found)
     if mean is None:
         return {}
     slower = lines[lines["high"] < 1].sort_values("ratio")  # the whole interval lies below 1
-    keys, recordings = keys_of(frame, {label for one in lines["labels"] for label in one})
+    labels = sorted({label for one in lines["labels"] for label in one})
+    keys, recordings = keys_of(frame, labels)
     return {
         **{"points": mean.points, "ratio": mean.value, "low": mean.low, "high": mean.high},
-        **{"interval_over": mean.units, "recordings_used": mean.recordings},
+        **{"median": lines["ratio"].median(), "interval_over": mean.units},
+        "recordings_used": mean.recordings,
         **{"share": limit.mean_share(limit.shares(found)["share"]), "slower": len(slower)},
         **{"worst": slower["ratio"].min(), "worst_at": "".join(slower["name"][:1])},
+        "not_one_code": "; ".join(mixed_code(frame.loc[labels])),
         **{"keys": keys, "recordings": recordings},
     }
 

@@ -137,6 +137,15 @@ def test_where_recordings_drew_their_own_widths_the_interval_is_over_widths(tmp_
     assert math.log(mean.high / mean.value) == pytest.approx(3.182 * error, rel=0.01)
 
 
+def test_cards_that_shared_the_points_of_a_sweep_made_one_recording(tmp_path: Path) -> None:
+    rows = [*beside({256: [2.0], 4096: [1.1]}, sweep="r0")]
+    rows += beside({256: [2.02], 4096: [1.12]}, sweep="r1")
+    for card, by_width in enumerate(({256: [2.01]}, {4096: [1.11]})):
+        rows += beside(by_width, sweep="r2", card=card, environment={"mark": "ab"[card] * 8})
+    mean = geomean(of(tmp_path, rows))
+    assert (mean.recordings, mean.units) == (3, "recordings")
+
+
 def test_an_operation_has_its_own_kernels_roof_and_bytes(tmp_path: Path) -> None:
     size = 4096 * 1024 * 4
     of_loss = {"operation": "cross_entropy", "roof": "read", "compulsory_bytes": size + 12 * 4096}

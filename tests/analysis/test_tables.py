@@ -12,6 +12,7 @@ from analysis.__main__ import main
 from analysis.format import Table
 from analysis.load import Declarations, Inputs, Records, load
 from analysis.tables import TABLES, tables_of
+from analysis.tables.limits import mixed_code
 from experiments.data.rows import Row
 from tests.analysis.loss_rows import SHAPES, loss
 from tests.analysis.plausible import interpreted, row, unsupported, write
@@ -140,11 +141,12 @@ def test_summaries_count_what_lies_below_one_and_no_win_over_the_roof(tmp_path: 
     wrong = {"time_us": None, "status": "incorrect", "timer": None, "cache": None}
     rows += [row("quack", 4096, **wrong)]
     table = make("headline", tmp_path, rows)["headline"]
-    kinds, counts, speeds, shares, slower = zip(*table.lines, strict=True)
+    kinds, counts, speeds, medians, shares, slower = zip(*table.lines, strict=True)
     assert [kind.partition(",")[0] for kind in kinds] == ["large", "small", "small"]
     assert counts == ("1", "2", "1")
     # ours at 100 µs is above the roof, whose copy takes 120; (0.9 · 0.97)^½
     assert [one.split(" ")[0] for one in speeds] == ["7.50", "0.93", "1.10"]
+    assert medians == ("9.00", "0.94", "1.10")  # above the roof too
     assert shares[0] == "100.0 %"
     assert slower == ("none", "2; worst 0.900 at 4096×4096 float32", "none")
     assert data_of(table)["recordings"].eq("paper/0").all()
@@ -158,6 +160,28 @@ def test_summaries_count_what_lies_below_one_and_no_win_over_the_roof(tmp_path: 
     numbers = data_of(whole["limits-nvidia-h200-events"])
     assert numbers["best_ratio"].tolist() == pytest.approx([0.97, 0.9, 9.0])
     assert numbers["recordings"].eq("paper/0").all()
+
+
+def test_rows_of_several_codes_or_of_no_clean_commit_are_named(tmp_path: Path) -> None:
+    """What README quotes may come of one source per kernel and of clean commits alone."""
+
+    def code(**facts: Any) -> list[Row]:
+        environment = {"source": "a", "commit": "b" * 40, "dirty": False} | facts
+        sweep = "-".join(map(str, facts.values())) or "clean"
+        rows = [row(name, 4096, environment=environment, sweep=sweep) for name in ("auto", "torch")]
+        return [*rows, row("copy", 4096, environment=environment, sweep=sweep)]
+
+    def named(name: str, rows: list[Row]) -> str:
+        [found] = data_of(make("headline", tmp_path / name, rows)["headline"])["not_one_code"]
+        rows_behind = load(tmp_path / name).query("kernel != 'copy'")
+        assert "; ".join(mixed_code(rows_behind)) == found
+        return str(found)
+
+    assert named("clean", code()) == ""
+    assert named("dirty", code(dirty=True)) == "True/0 by an edited or unnamed commit"
+    assert named("unnamed", code(commit=None)) == "None/0 by an edited or unnamed commit"
+    both = named("two", code() + code(source="c"))
+    assert both == "auto of 2 sources; torch of 2 sources"
 
 
 def test_traffic_stands_three_ways_and_says_by_how_much_it_differs(tmp_path: Path) -> None:

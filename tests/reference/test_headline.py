@@ -1,0 +1,53 @@
+"""The speeds that README quotes, recomputed by a script that knows nothing of our analysis."""
+
+from __future__ import annotations
+
+import re
+import runpy
+from collections.abc import Iterator
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tests.conftest import ROOT
+
+TABLES = ROOT / "docs" / "generated" / "tables"
+QUOTED = re.compile(r"^\| ([^|]+) \|.* (\d+) \| \*\*(\d\.\d\d) \(", re.MULTILINE)
+
+
+@pytest.fixture(scope="module")
+def points() -> Iterator[pd.DataFrame]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(ROOT)
+        yield runpy.run_path("docs/headline.py")["points"].reset_index()
+
+
+def test_the_script_finds_what_the_tables_and_readme_say(points: pd.DataFrame) -> None:
+    readme = {m[1]: (int(m[2]), m[3]) for m in QUOTED.finditer((ROOT / "README.md").read_text())}
+    known = pd.concat(pd.read_csv(TABLES / f"{name}.csv") for name in ("headline", "operations"))
+    known["name"] = known["shapes"].fillna(known["operation"])
+    assert {*readme} == {*known["name"]}
+    for line in known.to_dict("records"):
+        name, shapes = line["name"], isinstance(line["shapes"], str)
+        mine = points[points["operation"].eq("softmax" if shapes else name)]
+        mine = mine[mine["large"] != name.startswith("small")]
+        if "widths" in name or not shapes:
+            mine = mine[mine["tuned"] != ("other" in name)]
+        if "QuACK" in name or line["main rival"] == "QuACK":
+            mine = mine[mine["quack"] != ("fails" in name)]
+        if name.startswith("large"):
+            mine = mine[mine["rows"].gt(64) != ("or fewer" in name)]
+        speed = np.exp(mine["log"].mean())
+        assert len(mine) == line["points"], line["name"]
+        assert speed == pytest.approx(line["ratio"], rel=1e-3), line["name"]
+        assert readme[line["name"]] == (len(mine), f"{line['ratio']:.2f}")
+
+
+def test_the_script_is_short_and_imports_nothing_of_ours() -> None:
+    text = (ROOT / "docs" / "headline.py").read_text()
+    code = [line for line in text.splitlines()[1:] if line.strip() and line[0] != "#"]
+    assert len(code) <= 32
+    assert {*re.findall(r"^(?:from|import) (\w+)", text, re.MULTILINE)} == {
+        *("pathlib", "numpy", "pandas")
+    }
