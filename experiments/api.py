@@ -47,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("overrides", nargs="*", metavar="name=value", help="operation=, grid=, …")
     parser.add_argument("--traffic", metavar="T", help="elements that it moves, such as '3*M*N'")
     parser.add_argument("--verbose", action="store_true", help="show an error's traceback")
-    options = parser.parse_args(arguments)
+    options = parser.parse_intermixed_args(arguments)
     given = dict(word.partition("=")[::2] for word in options.overrides)
     overrides = [w for w in options.overrides if not w.startswith(("operation=", "out="))]
 

@@ -152,7 +152,7 @@ def test_bench_ends_with_a_table_and_a_verdict(
 ) -> None:
     words = [*shape(8, 64), "dtype=float32", "gpu=cpu", "tracker=none", *QUICK]
     beside = ["kernel=outside,torch,naive", f"out={tmp_path / 'out'}"]  # all would take a while
-    assert main([f"{written(GOOD)}::mine", *words, *beside, "--traffic=3*M*N"]) == 0
+    assert main([f"{written(GOOD)}::mine", "--traffic=3*M*N", *words, *beside]) == 0
     head, line, *_ = capfd.readouterr().out.splitlines()
     assert "× torch" in head
     assert "× best other" in head

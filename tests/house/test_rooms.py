@@ -1,0 +1,41 @@
+"""How much a room holds: it may shrink, and what is added has to fit."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+
+# Lines of Python of each room. Lower a number when a room has shrunk; do not raise one.
+ROOMS = {"kernels": 11_110, "experiments": 7_160, "analysis": 5_540, "docs": 370, "tests": 12_210}
+LONGEST, PARAMETERS, OF_A_GPU_KERNEL = 80, 10, 16
+# PyTorch's own signature and what it lacks, and two kernels that read as one story
+ALLOWED = {"cross_entropy", "_cluster", "at_once"}
+
+
+def files(room: str) -> list[Path]:
+    words = ["git", "ls-files", f"{room}/*.py"]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+    return [ROOT / name for name in done.stdout.split()]
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_a_room_stays_within_its_lines_and_its_functions_within_theirs(room: str) -> None:
+    sources = {path: path.read_text(encoding="utf-8") for path in files(room)}
+    if not sources:
+        pytest.skip("needs a checkout by git")
+    assert sum(text.count("\n") for text in sources.values()) <= ROOMS[room]
+    for path, text in sources.items():
+        for one in ast.walk(ast.parse(text)):
+            if not isinstance(one, ast.FunctionDef) or one.name in ALLOWED:
+                continue
+            lines = (one.end_lineno or 0) - one.lineno + 1
+            taken = [a.arg for a in (*one.args.args, *one.args.kwonlyargs) if a.arg != "self"]
+            on_card = any("jit" in ast.unparse(each) for each in one.decorator_list)
+            most = OF_A_GPU_KERNEL if on_card else PARAMETERS
+            assert lines <= LONGEST, f"{path}: {one.name} has {lines} lines"
+            assert len(taken) <= most, f"{path}: {one.name} takes {len(taken)} arguments"
