@@ -199,7 +199,7 @@ CHOICES: list[tuple[str, Shape, torch.dtype, Device, str]] = [
     ("logsumexp_auto", (2, 1 << 17), F32, H200, "cluster"),
     ("log_softmax_auto", (2, 4096), BF16, H200, "cluster"),
     ("log_softmax_auto", (2, 2048), BF16, H200, "rows"),
-    ("logprob_entropy_auto", (8192, 151936), BF16, H200, "rows"),
+    ("logprob_entropy_auto", (8192, 151936), BF16, H200, "cluster"),
     ("backward_auto", (64, 520), F16, H200, "backward_cluster"),
     ("backward_auto", (64, 512), F16, H200, "backward_multirow"),
     ("backward_auto", (64, 127), F32, H200, "backward"),
