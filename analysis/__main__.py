@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import io
 import os
 import sys
 import traceback
@@ -43,6 +44,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command; returns the exit status: 2 for wrong input, 130 where interrupted."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     verbose = "--verbose" in words
+    if isinstance(sys.stdout, io.TextIOWrapper):  # where it takes no ×, it shows \xd7
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         options = _parser(words[:1]).parse_args(words)
         return int(importlib.import_module(f"analysis.{options.command}").run(options))

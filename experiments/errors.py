@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import sys
 import traceback
@@ -40,6 +41,8 @@ def command(action: Callable[[], int | None], verbose: bool = False) -> int:
     An error is one line and status 2, a failed point status 1, Ctrl-C one line and status 130.
     ``verbose`` shows the traceback of an error.
     """
+    if isinstance(sys.stdout, io.TextIOWrapper):  # where it takes no ×, it shows \xd7
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         status = action() or 0
         sys.stdout.flush()

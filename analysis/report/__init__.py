@@ -39,6 +39,7 @@ from experiments.data.files import RowsError, read_json, write_file
 HERE, STEPPER = Path(__file__).parent, Path(stepper.__file__).parent
 FIRST = "headline"  # the picture and the table of the result
 MEASURED = ("kernels", "operations")  # the beginnings of names of tables that are of all operations
+MOST_PICTURES = 80  # of a folder of many cards; `figures` draws the others
 MOST_LINES = 300  # of a table; its CSV has all
 FOLDED = 12  # lines above which a table is folded
 DPI, COLORS, SCALE = 170, 48, 110  # of images: dots an inch, colours, CSS pixels an inch
@@ -69,8 +70,9 @@ def run(options: argparse.Namespace) -> int:
 
 def page(inputs: Inputs) -> str:
     """The whole HTML document, the same text for the same rows and code."""
-    drawn = list(pictures(inputs))
-    needs = {one.id: one.needs for one in FIGURES if one not in {figure for figure, _ in drawn}}
+    every = list(pictures(inputs))
+    drawn, more = every[:MOST_PICTURES], len(every) - MOST_PICTURES
+    needs = {one.id: one.needs for one in FIGURES if one not in {figure for figure, _ in every}}
     tables, lacking = tables_of(inputs)
     gpus = sorted(map(str, inputs.main["gpu"].unique()))
     lines, first = (tables.pop(name, None) for name in ("operations", FIRST))
@@ -105,7 +107,7 @@ def page(inputs: Inputs) -> str:
         "own": [one for gpu in gpus for one in judge_own(inputs, gpu)],
         "several": len(gpus) > 1,
         "measured": [table for stem, table in tables.items() if stem.startswith(MEASURED)],
-        "missing": [*needs.values(), *lacking],
+        "missing": [*[f"{more} more pictures"] * (more > 0), *needs.values(), *lacking],
         "steps": stepper.steps(stepper.example()),
         "step_input": stepper.example(),
         "step_heads": stepper.HEADS,

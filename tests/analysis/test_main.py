@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from analysis.__main__ import main
+from experiments.errors import command
 from tests.analysis.plausible import interpreted, paper, row, write
 from tests.conftest import ROOT
 
@@ -49,6 +51,17 @@ def test_bad_input_is_one_line(tmp_path: Path, capsys: Captured) -> None:
     assert "file" in refusal(capsys, "tables", *words)
     assert main(["figures", "--rows", str(tmp_path / "absent"), "--verbose"]) == 2
     assert "Traceback" in capsys.readouterr().err
+
+
+def test_a_terminal_that_takes_ascii_alone_gets_every_text(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = write(tmp_path, paper([256, 1024]))
+    for run in (lambda: main(["claims", "--rows", str(rows)]), lambda: command(lambda: print("×"))):
+        terminal = io.TextIOWrapper(io.BytesIO(), encoding="ascii", write_through=True)
+        monkeypatch.setattr(sys, "stdout", terminal)
+        assert run() == 0
+        assert b"\\xd7" in terminal.buffer.getvalue()  # type: ignore[attr-defined]
 
 
 def test_analysis_imports_no_torch_hydra_or_wandb(tmp_path: Path) -> None:
