@@ -56,6 +56,8 @@ OUTSIDE = "outside"  # the configuration of a function of any file
 # These say which kernel from outside is meant: its name in rows says it, and a path is private.
 PLACED = re.compile(r"[+~]*kernel\.(file|function|operation|traffic)=")
 ROOF = "copy"  # of a kernel whose file names no other
+# In the CUDA graph of these timers PyTorch's copy is no kernel but a slower node: another is added.
+CAPTURED, COPY_BY_KERNEL = ("graph", "chain"), "copy_triton"
 # These choose a job's place, or how the sweep is run; they are not variations of what is measured.
 ELSEWHERE = re.compile(
     PLACED.pattern
@@ -266,17 +268,26 @@ def with_roofs(jobs: Iterable[Job]) -> Iterator[Job]:
 
     A kernel's file names the operation that is its roof (``roof:``), where that is not the copy.
     """
+
+    def captured(job: Job) -> bool:
+        return job.config["timing"]["timer"] in CAPTURED
+
     found: dict[str, Job] = {}
     for job in jobs:
         if job.name not in found or job.config != found[job.name].config:
             found[job.name] = job
             yield job
-    roofed = {(job.neighbours, job.operation) for job in found.values()}
+    roofed = {
+        (job.neighbours, job.operation)
+        for job in found.values()
+        if not (captured(job) and job.kernel == ROOF)
+    }
     for job in found.values():
         if (job.neighbours, job.roof) not in roofed:
             roofed.add((job.neighbours, job.roof))
             kept = [o for o in job.overrides if not re.match(r"[+~]*(kernel[.=]|twin=)", o)]
-            yield compose([*kept, f"kernel={job.roof}"])
+            by_kernel = captured(job) and job.roof == ROOF
+            yield compose([*kept, f"kernel={COPY_BY_KERNEL if by_kernel else job.roof}"])
 
 
 def compose(overrides: Sequence[str], composed: DictConfig | None = None) -> Job:

@@ -45,7 +45,7 @@ from ..cluster.row import (
     slots_of,
     summed_up,
 )
-from ..device import REGISTER_STEP, Device, device_of
+from ..device import REGISTER_STEP, Device, device_of, largest_cluster, resident_programs
 from ..kernel import Shape
 from ..language import constant, gl, gluon_jit, next_power_of_two, tl
 from ..launch import beyond_l2, launch
@@ -63,6 +63,8 @@ A_THREAD = 128  # bytes per thread for rows of fewer warps
 UNDER_WAY = {1: 112 << 10, 2: 160 << 10}  # most bytes in flight per SM, by programs per cluster
 MOST_UNDER_WAY = 192 << 10  # the same for larger clusters, whose programs wait for each other
 BESIDE, MOST_REGISTERS = 16, 128  # registers per thread: beside a row's vectors, and at most
+# With an entropy: 16-bit elements per thread; registers beside vectors; programs of an SM
+MOST_OF_ENTROPY, BESIDE_ENTROPY, AT_ONCE_ENTROPY = 160, 12, 4
 MANY_CHUNKS, HEAVY = 12, 96  # with more chunks, a gradient takes so many registers
 FEWEST_LANES, AHEAD = 8, 8  # of a narrow row; vectors that a lane requests before it waits
 ONE_WARP = 64  # vectors of a narrow row: from here on a program has one warp, else two
@@ -114,7 +116,8 @@ class RowCluster(OnCluster, RowVariant):
         if several:
             plan: Cut | None = narrow_cut(cols // width, width, x.element_size())
         else:
-            plan = self.plan((rows, cols), x.dtype, width, device_of(x))
+            given = self.programs, self.num_warps, call.entropy is not None
+            plan = plan_of(cols, x.element_size(), width, device_of(x), *given)
             if capped and call.dlogits is not None:
                 # Capped logits stay in float32 for the gradient's pass: computing them twice from
                 # packed ones takes two fifths longer at 4096×32000 bfloat16 on an H200
@@ -163,7 +166,13 @@ class RowCluster(OnCluster, RowVariant):
 
 @lru_cache(maxsize=4096)
 def plan_of(
-    cols: int, size: int, width: int, device: Device, programs: int | None, warps: int | None
+    cols: int,
+    size: int,
+    width: int,
+    device: Device,
+    programs: int | None,
+    warps: int | None,
+    entropy: bool = False,
 ) -> Cut | None:
     """The cut of rows read by ``width`` elements of ``size`` bytes; None if no cut fits.
 
@@ -172,11 +181,25 @@ def plan_of(
     gets as few warps as can hold it, and as few programs as still let an SM hold `AT_ONCE`, so that
     some compute while others load. Fitted to 32000 to 262144 columns on an H200. For narrower rows
     a thread holds `A_THREAD` bytes. Rows up to `NARROW` elements, and rows with given programs or
-    warps, get softmax's cut.
+    warps, get softmax's cut. With an ``entropy`` a thread may hold more 16-bit elements, so that
+    rows of 131073 to 163840 columns need no 64 warps, and the programs that an SM holds are counted
+    by the registers that `registers_of` asks for.
     """
 
     def cut_into(programs: int | None, warps: int | None) -> Cut | None:
-        return cut((MANY, cols), size, width, device, programs, warps, waiting=False)
+        one = cut((MANY, cols), size, width, device, programs, warps, waiting=False)
+        if one is None and entropy and programs and warps and size == 2 and width > 1:
+            chunk = programs * warps * LANES * width
+            chunks = -(-(cols // width * width) // chunk)
+            if chunks * width <= MOST_OF_ENTROPY and programs <= largest_cluster(device):
+                return Cut(programs, warps, chunk, chunks, 0, True)
+        return one
+
+    def resident(one: Cut) -> int:
+        registers = registers_of(one, device, False, True) if entropy else None
+        if registers is None:
+            return one.resident(width, device)
+        return resident_programs(registers, one.warps, one.shared_bytes, device)
 
     asked = cut_into(programs, warps)
     if asked is None or programs is not None or warps is not None:
@@ -188,8 +211,8 @@ def plan_of(
             few = next_power_of_two(-(-cols * size // (32 * A_THREAD)))
             return (cut_into(1, few) if cols > NARROW else None) or asked
         if cuts:
-            wide = AT_ONCE * (device.sms or 1)
-            return next((one for one in cuts if one.resident(width, device) >= wide), cuts[-1])
+            wide = (AT_ONCE_ENTROPY if entropy else AT_ONCE) * (device.sms or 1)
+            return next((one for one in cuts if resident(one) >= wide), cuts[-1])
     return asked
 
 
@@ -217,7 +240,7 @@ def registers_of(
     Args:
         plan: The cut of a row.
         device: The device that runs the kernel.
-        gradient: Whether a gradient is written.
+        gradient: Whether a gradient is written; not with an entropy.
         entropy: Whether an entropy is written.
         capped: Whether logits are capped. A gradient of 64 capped logits per thread spills nothing
             in `HEAVY` registers, while the compiler would take up to 127.
@@ -225,16 +248,20 @@ def registers_of(
     held = plan.chunks * plan.chunk // (plan.programs * plan.warps * LANES)
     if capped and gradient and not plan.packed:
         return HEAVY if held > 32 else None
-    if not plan.packed or plan.warps > FEWEST_WARPS or device.registers_per_sm is None:
+    many, held_by_sm = plan.chunks > MANY_CHUNKS, device.registers_per_sm
+    if not plan.packed or held_by_sm is None or (plan.warps > FEWEST_WARPS and not entropy):
         return None
-    need = -(-(plan.chunks * LONGEST // 4 + BESIDE) // REGISTER_STEP) * REGISTER_STEP
-    if gradient or entropy:
-        return (HEAVY if gradient else need) if plan.chunks > MANY_CHUNKS else None
+    if gradient:
+        return HEAVY if many else None
+    beside = BESIDE_ENTROPY if entropy else BESIDE
+    need = -(-(plan.chunks * LONGEST // 4 + beside) // REGISTER_STEP) * REGISTER_STEP
+    if entropy:
+        return need if many else None
     threads = plan.warps * LANES
     under_way = UNDER_WAY.get(plan.programs, MOST_UNDER_WAY)
     most = under_way // (plan.chunks * threads * LONGEST)
     for registers in range(need, MOST_REGISTERS, REGISTER_STEP):
-        if device.registers_per_sm // (threads * registers) <= most:
+        if held_by_sm // (threads * registers) <= most:
             return registers
     return MOST_REGISTERS
 

@@ -50,6 +50,7 @@ FEW, PIECES = 4, 8  # of vectors of fewer elements a lane takes as many of a til
 CHUNK, MOST_CHUNKS = 8192, 16  # elements of a chunk at least, chunks of a row about at most
 HELD = 16384  # elements of a row that a program keeps from its reading to its gradient
 MOVED = 2048  # elements of a tile of `backward`: of 16 bit 32 bytes a thread, as in copies
+A_WARPS_ROW = 512  # vectors of a row narrower than such a tile that one warp takes
 SKIPPED = 8192  # elements of a row from which on it is worth waiting for its target first
 PROGRAMS_PER_SM = 8  # wanted; where there are fewer rows, several programs share one
 UNFUSED = {"enable_fp_fusion": False}  # or two kernels would round the same sum unlike each other
@@ -311,7 +312,8 @@ def _each_element(
     assert y is not None
     plan, warps = layout(x, y), call.num_warps or 4
     vectors, chunks = max(x.shape[1] // plan.vector, 1), -(-x.shape[1] // block)
-    lanes = min(32 * warps, next_power_of_two(vectors))
+    a_warp = x.shape[1] < block and vectors <= A_WARPS_ROW
+    lanes = min(32 if a_warp else 32 * warps, next_power_of_two(vectors))
     pieces = max(1, min(block // (lanes * plan.vector), -(-vectors // lanes)))
     parts = Cut(32 * warps // lanes, lanes, pieces, 1, chunks, warps)
     how = How("elements", call.kind, call.further, mean=mean, kept=sums is not None)

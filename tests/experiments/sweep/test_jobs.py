@@ -19,8 +19,8 @@ from tests.conftest import CONF, Composed
 
 
 def test_a_shard_gets_the_roofs_that_it_lacks(composed: Composed) -> None:
-    def added(*kernels: str) -> list[str]:
-        jobs = [compose([f"kernel={name}", "grid=wide"]) for name in kernels]
+    def added(*kernels: str, timing: str = "events") -> list[str]:
+        jobs = [compose([f"kernel={one}", "grid=wide", f"timing={timing}"]) for one in kernels]
         found = [*with_roofs(jobs)][len(jobs) :]
         assert all(one.shard[0] == "wide" for one in found)
         return [one.kernel for one in found]
@@ -30,6 +30,8 @@ def test_a_shard_gets_the_roofs_that_it_lacks(composed: Composed) -> None:
     assert added("backward", "copy") == ["add"]
     assert added("backward", "online") == ["add", "copy"]
     assert added("add") == []
+    assert added("online", "copy", timing="chain") == ["copy_triton"]
+    assert added("online", "copy", "copy_hinted", timing="graph") == []
 
 
 def test_what_a_file_says_about_a_kernel_is_no_tunable(composed: Composed) -> None:
