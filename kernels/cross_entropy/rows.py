@@ -758,7 +758,9 @@ def _gradient(
     if HOW.kind == "lse":
         gradient = (z - shift) - a
     elif HOW.kind == "numbers" and rows.more is not None:  # where p is 0, 0·−inf is no NaN
-        gradient = (a - _product(c, z - shift)) * _exp(z - shift)
+        # exp2 of a subnormal p is 0, but a hundred times p may be normal: so twice its root
+        root = _exp((z - shift) * 0.5)
+        gradient = (a - _product(c, z - shift)) * root * root
     else:
         gradient = a * _exp(z - shift)
     if HOW.further == "added":
