@@ -268,26 +268,21 @@ def with_roofs(jobs: Iterable[Job]) -> Iterator[Job]:
 
     A kernel's file names the operation that is its roof (``roof:``), where that is not the copy.
     """
-
-    def captured(job: Job) -> bool:
-        return job.config["timing"]["timer"] in CAPTURED
-
     found: dict[str, Job] = {}
     for job in jobs:
         if job.name not in found or job.config != found[job.name].config:
             found[job.name] = job
             yield job
-    roofed = {
-        (job.neighbours, job.operation)
-        for job in found.values()
-        if not (captured(job) and job.kernel == ROOF)
-    }
+    captured = {x.neighbours for x in found.values() if x.config["timing"]["timer"] in CAPTURED}
+    nodes = {(neighbours, ROOF) for neighbours in captured}
+    used = [job for job in found.values() if (job.neighbours, job.kernel) not in nodes]
+    roofed = {(job.neighbours, job.operation) for job in used}
     for job in found.values():
         if (job.neighbours, job.roof) not in roofed:
             roofed.add((job.neighbours, job.roof))
             kept = [o for o in job.overrides if not re.match(r"[+~]*(kernel[.=]|twin=)", o)]
-            by_kernel = captured(job) and job.roof == ROOF
-            yield compose([*kept, f"kernel={COPY_BY_KERNEL if by_kernel else job.roof}"])
+            name = COPY_BY_KERNEL if (job.neighbours, job.roof) in nodes else job.roof
+            yield compose([*kept, f"kernel={name}"])
 
 
 def compose(overrides: Sequence[str], composed: DictConfig | None = None) -> Job:

@@ -76,7 +76,8 @@ class Progress(Bar):
 
     def ends(self, point: Point, row: Row) -> None:
         """A point has its row."""
-        line = f"{point}: {_result(row)}"
+        untimed = "checked, not timed" if row.status == "ok" else row.status.replace("_", " ")
+        line = f"{point}: {untimed if row.time_us is None else _number(row.time_us) + ' µs'}"
         self.update(self._all, advance=1, description=escape(line))
         if not row.expected:
             self.note(f"{line}: {row.reason}")
@@ -86,13 +87,6 @@ class Progress(Bar):
     def note(self, line: str) -> None:
         """Prints a line as it is: rich would wrap and colour a plain log's lines."""
         self.console.print(line, markup=False, highlight=False, emoji=False, soft_wrap=True)
-
-
-def _result(row: Row) -> str:
-    """What came of a point, in a word or a time."""
-    if row.time_us is not None:
-        return f"{_number(row.time_us)} µs"
-    return "checked, not timed" if row.status == "ok" else row.status.replace("_", " ")
 
 
 def print_summary(

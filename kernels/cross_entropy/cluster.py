@@ -22,7 +22,6 @@ cross-entropy, the in-place gradient as in Liger-Kernel's.
 from __future__ import annotations
 
 from collections import namedtuple
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -86,7 +85,6 @@ QUOTIENT = constant(
 UNPACK = constant("shl.b32 $0, $2, 16; and.b32 $1, $2, 0xffff0000;")  # one instruction each
 
 
-@dataclass(frozen=True)
 class RowCluster(OnCluster, RowVariant):
     """The common part of these variants: one cluster per row, cut by N and dtype, not by M."""
 
@@ -277,7 +275,6 @@ def narrow_cut(vectors: int, width: int, size: int) -> Cut:
     return Cut(1, warps, lanes * width, -(-vectors // lanes), 0, size == 2)
 
 
-@dataclass(frozen=True)
 class CeCluster(RowCluster):
     """Each row's loss, and its logsumexp."""
 
@@ -286,7 +283,6 @@ class CeCluster(RowCluster):
     beside = ("lse",)
 
 
-@dataclass(frozen=True)
 class CeGradCluster(RowCluster):
     """Each row's loss, and the gradient of their sum."""
 
@@ -294,14 +290,12 @@ class CeGradCluster(RowCluster):
     moves = Traffic(reads=M * N + M, writes=M * N + M, read_bytes=8 * M, write_bytes=4 * M)
 
 
-@dataclass(frozen=True)
 class CeGradClusterInPlace(CeGradCluster):
     """The same, the gradient over the logits."""
 
     overwrites = "logits"
 
 
-@dataclass(frozen=True)
 class LogprobEntropyCluster(RowCluster):
     """The target's log-probability and the entropy of each row."""
 

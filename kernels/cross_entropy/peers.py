@@ -60,7 +60,6 @@ class CeQuack(Peer):
         return lambda logits, target: cross_entropy_fwd(logits, target, return_lse=True)[0]
 
 
-@dataclass(frozen=True)
 class CeGradQuack(CeQuack):
     """Loss and gradient from one reading, `return_dx`."""
 
@@ -117,7 +116,6 @@ class CeLiger(Peer):
         return _liger(*inputs)
 
 
-@dataclass(frozen=True)
 class CeGradLiger(CeLiger):
     """The same call, of which the gradient is looked at too."""
 

@@ -42,7 +42,7 @@ from ..vectors import (
     whole_vectors,
 )
 
-LOG2E = constant(1.4426950408889634)
+LOG2E, HALF_LOG2E = constant(1.4426950408889634), constant(0.7213475204444817)
 NARROW = 2048  # elements of a row that a warp, or a part of one, reads alone
 A_LANE = 32  # elements that a lane takes of a tile of a wider row
 AT_ONCE = 2  # vectors that a lane asks for at once, of several rows where they are narrow
@@ -759,8 +759,12 @@ def _gradient(
         gradient = (z - shift) - a
     elif HOW.kind == "numbers" and rows.more is not None:  # where p is 0, 0·−inf is no NaN
         # exp2 of a subnormal p is 0, but a hundred times p may be normal: so twice its root
-        root = _exp((z - shift) * 0.5)
-        gradient = (a - _product(c, z - shift)) * root * root
+        difference = z - shift
+        if HOW.statistics == tl.float64:
+            root = tl.exp(difference * 0.5)
+        else:
+            root = tl.exp2(difference * HALF_LOG2E)
+        gradient = (a - _product(c, difference)) * root * root
     else:
         gradient = a * _exp(z - shift)
     if HOW.further == "added":

@@ -94,7 +94,6 @@ class Streaming(RowVariant):
         return sympy.Integer(self.block_size or 32 * (self.num_warps or 4) * A_LANE)
 
 
-@dataclass(frozen=True)
 class CeOnline(Streaming):
     """The loss of each row, and its logsumexp; see `Streaming`."""
 
@@ -103,7 +102,6 @@ class CeOnline(Streaming):
     beside = ("lse",)
 
 
-@dataclass(frozen=True)
 class CeBackward(Streaming):
     """The gradient of a known logsumexp; `block_size` None takes 2048; see `Streaming`."""
 
@@ -124,14 +122,12 @@ class CeBackward(Streaming):
         return sympy.Integer(self.block_size or MOVED)
 
 
-@dataclass(frozen=True)
 class CeBackwardInPlace(CeBackward):
     """The same over the logits."""
 
     overwrites = "logits"
 
 
-@dataclass(frozen=True)
 class CeGradOnline(Streaming):
     """Loss, logsumexp and gradient in one call; see `Streaming`."""
 
@@ -154,14 +150,12 @@ class CeGradOnline(Streaming):
         return HELD_OR_TILE
 
 
-@dataclass(frozen=True)
 class CeGradInPlace(CeGradOnline):
     """The same, the gradient over the logits."""
 
     overwrites = "logits"
 
 
-@dataclass(frozen=True)
 class LogprobEntropyOnline(Streaming):
     """log p[target] and the entropy of each row; see `Streaming`."""
 
@@ -209,6 +203,7 @@ def _suits(
     return plan is not None and (gradient or cols > NARROW or (several and not matrix))
 
 
+@dataclass(frozen=True)
 class Chooses(RowVariant):
     """One cluster per row where that is faster, else tiles. It has no tunables."""
 
@@ -226,7 +221,6 @@ class Chooses(RowVariant):
         run(call)
 
 
-@dataclass(frozen=True)
 class CeAuto(Chooses):
     """The loss, and its logsumexp; see `Chooses`."""
 
@@ -235,7 +229,6 @@ class CeAuto(Chooses):
     beside = ("lse",)
 
 
-@dataclass(frozen=True)
 class CeGradAuto(Chooses):
     """Loss and gradient; see `Chooses`.
 
@@ -252,7 +245,6 @@ class CeGradAuto(Chooses):
     )
 
 
-@dataclass(frozen=True)
 class LogprobEntropyAuto(Chooses):
     """Log-probability and entropy; see `Chooses`."""
 
@@ -348,7 +340,6 @@ def _logprob_entropy(logits: torch.Tensor, target: torch.Tensor) -> Pair:
     return logp.gather(1, target[:, None]).squeeze(1), -(logp.exp() * logp).sum(1)
 
 
-@dataclass(frozen=True)
 class CeCompiled(CompiledFormula):
     """`F.cross_entropy` of each row; see `CompiledFormula`."""
 
@@ -356,7 +347,6 @@ class CeCompiled(CompiledFormula):
     formula = staticmethod(_loss)
 
 
-@dataclass(frozen=True)
 class CeBackwardCompiled(CompiledFormula):
     """The gradient of a known logsumexp; see `CompiledFormula`."""
 
@@ -364,7 +354,6 @@ class CeBackwardCompiled(CompiledFormula):
     formula = staticmethod(_backward)
 
 
-@dataclass(frozen=True)
 class CeGradCompiled(CompiledFormula):
     """Loss and gradient; see `CompiledFormula`."""
 
@@ -372,7 +361,6 @@ class CeGradCompiled(CompiledFormula):
     formula = staticmethod(_loss_and_gradient)
 
 
-@dataclass(frozen=True)
 class LogprobEntropyCompiled(CompiledFormula):
     """Log-probability and entropy; see `CompiledFormula`."""
 

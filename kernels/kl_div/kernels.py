@@ -17,7 +17,6 @@ Source: this project; the online sums of Milakov & Gimelshein 2018, arXiv 1805.0
 from __future__ import annotations
 
 from collections import namedtuple
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar, NamedTuple
 
@@ -87,7 +86,6 @@ class How(NamedTuple):
     waiting: int = 0  # first chunks of b in shared memory
 
 
-@dataclass(frozen=True)
 class KlAuto(OnCluster):
     """The loss: by a cluster a row where that can be, else by a stream."""
 
@@ -186,7 +184,6 @@ def _plan_of(kernel: KlAuto, shape: Shape, dtype: torch.dtype, device: Device) -
     return kernel.plan((MANY, shape[1]), dtype, LONGEST // dtype.itemsize, device)
 
 
-@dataclass(frozen=True)
 class KlGradAuto(KlAuto):
     """Loss and gradient; see `KlAuto`. Its traffic is by an H200's clusters."""
 

@@ -58,7 +58,6 @@ class KlTorch(Kernel):
         return _loss(student, teacher)
 
 
-@dataclass(frozen=True)
 class KlGradTorch(KlTorch):
     """The same, and its backward pass."""
 
@@ -74,7 +73,6 @@ class KlGradTorch(KlTorch):
         return loss.detach(), dstudent
 
 
-@dataclass(frozen=True)
 class KlCompiled(CompiledFormula):
     """The formula in float32; see `CompiledFormula`."""
 
@@ -82,7 +80,6 @@ class KlCompiled(CompiledFormula):
     formula = staticmethod(_in_float32)
 
 
-@dataclass(frozen=True)
 class KlGradCompiled(CompiledFormula):
     """The formula and its gradient; see `CompiledFormula`."""
 
@@ -141,7 +138,6 @@ class KlJsdLiger(Peer):
         return lambda student, teacher: _jsd(student, teacher)[0]
 
 
-@dataclass(frozen=True)
 class KlGradJsdLiger(KlJsdLiger):
     """The same, and its gradient through log-softmax."""
 

@@ -40,7 +40,6 @@ A_NUMBER = Traffic(reads=M * N, writes=sympy.S.Zero, write_bytes=4 * M)
 ROWS = 24 * M * sympy.ceiling(N / sympy.Integer(TILE))  # bytes of a row's numbers, for each tile
 
 
-@dataclass(frozen=True)
 class LogSumExpOnline(Streaming):
     """The logsumexp of each row; see `Streaming`."""
 
@@ -48,7 +47,6 @@ class LogSumExpOnline(Streaming):
     moves = A_NUMBER
 
 
-@dataclass(frozen=True)
 class LogSoftmaxOnline(Streaming):
     """Log-softmax of each row; see `Streaming`."""
 
@@ -70,7 +68,6 @@ class LogSoftmaxOnline(Streaming):
         return HELD_OR_TILE
 
 
-@dataclass(frozen=True)
 class LogSumExpCluster(RowCluster):
     """The logsumexp of each row; see `RowCluster`."""
 
@@ -78,7 +75,6 @@ class LogSumExpCluster(RowCluster):
     moves = A_NUMBER
 
 
-@dataclass(frozen=True)
 class LogSoftmaxCluster(RowCluster):
     """Log-softmax of each row; see `RowCluster`."""
 
@@ -86,7 +82,6 @@ class LogSoftmaxCluster(RowCluster):
     moves = MATRIX
 
 
-@dataclass(frozen=True)
 class LogSumExpAuto(Chooses):
     """The logsumexp of each row; see `Chooses`."""
 
@@ -94,7 +89,6 @@ class LogSumExpAuto(Chooses):
     moves = A_NUMBER
 
 
-@dataclass(frozen=True)
 class LogSoftmaxAuto(Chooses):
     """Log-softmax of each row; see `Chooses`. Its traffic is by an H200's clusters."""
 
@@ -120,7 +114,6 @@ class LogSumExpTorch(TorchFunction):
     function = staticmethod(lambda x: torch.logsumexp(x, dim=1))
 
 
-@dataclass(frozen=True)
 class LogSoftmaxCompiled(CompiledFormula):
     """`torch.log_softmax`; see `CompiledFormula`."""
 
@@ -128,7 +121,6 @@ class LogSoftmaxCompiled(CompiledFormula):
     formula = staticmethod(lambda x: torch.log_softmax(x, 1))
 
 
-@dataclass(frozen=True)
 class LogSumExpCompiled(CompiledFormula):
     """`torch.logsumexp`; see `CompiledFormula`."""
 
@@ -190,7 +182,6 @@ def _with_gradient(logits: torch.Tensor, target: torch.Tensor) -> tuple[torch.Te
     return logprob, entropy, _backward(logits, target, lse, ones, entropy, ones)
 
 
-@dataclass(frozen=True)
 class LogprobEntropyGradTorch(LogprobEntropyTorch):
     """Eager PyTorch, and its backward pass."""
 
@@ -207,7 +198,6 @@ class LogprobEntropyGradTorch(LogprobEntropyTorch):
         return *(each.detach() for each in made), dlogits
 
 
-@dataclass(frozen=True)
 class LogprobEntropyBackwardCompiled(CompiledFormula):
     """The gradient from kept numbers, in float32; see `CompiledFormula`."""
 
@@ -215,7 +205,6 @@ class LogprobEntropyBackwardCompiled(CompiledFormula):
     formula = staticmethod(_backward)
 
 
-@dataclass(frozen=True)
 class LogprobEntropyGradCompiled(CompiledFormula):
     """Both answers and the gradient of their sum; see `CompiledFormula`."""
 
