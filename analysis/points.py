@@ -24,7 +24,7 @@ from analysis.estimate import Estimate, Floats, geometric_mean
 from analysis.published import OPERATION
 from analysis.selection import TIMERS, timed, undisturbed
 from experiments.data.jobs import OURS, kernel_makers, named_grids
-from experiments.data.metrics import COPY
+from experiments.data.metrics import CAPTURED, COPY
 from experiments.data.rows import ITEM_BYTES
 
 ROOF = "roof"
@@ -98,7 +98,8 @@ def points(frame: pd.DataFrame, operation: str = OPERATION, ours: str = "") -> p
     by = frame["kernel"].map(maker)
     # an A/A sweep has each kernel under two names with a mark, which are no rivals
     role = pd.Series("", frame.index, dtype=object)
-    role[frame["operation"].isin(roofs) & ~frame["kernel"].str.contains("-")] = ROOF
+    node = frame["kernel"].eq(COPY) & frame["timer"].isin(CAPTURED)
+    role[frame["operation"].isin(roofs) & ~frame["kernel"].str.contains("-") & ~node] = ROOF
     role[mine & ~by.isin(["", OURS])] = "peer"
     role[mine & (frame["kernel"] == own)] = "ours"
     here = frame.assign(role=role, by=by, operation=operation)
@@ -119,9 +120,8 @@ def points(frame: pd.DataFrame, operation: str = OPERATION, ours: str = "") -> p
     both = roles.transform(lambda found: {"ours", "peer"} <= set(found)).astype(bool)
     kept = (here[both] if len(here) else here)[COLUMNS].rename(columns=NAMED)
 
-    def worth(one: pd.DataFrame) -> tuple[int, int]:
-        peers = one.loc[one["role"] == "peer", "kernel"].nunique()
-        return peers, len(one.drop_duplicates(PLACE))
+    def worth(one: pd.DataFrame) -> int:
+        return len(one[one["role"] == "peer"].drop_duplicates([*PLACE, "kernel"]))
 
     best = kept.iloc[:0]
     for _, card in kept.groupby("gpu"):

@@ -158,6 +158,8 @@ def _operations(inputs: Inputs, points: Mapping[str, pd.DataFrame], title: str) 
     lines = []
     for operation, every in points.items():
         found = limit.groups(every)[0]
+        if found["by"].isin(["torch", "compile"]).sum() == 0:  # others alone say little
+            continue
         large = found["bytes"] >= LARGE_BYTES
         found = found[large] if large.any() else found
         rival, name = _rival(found)

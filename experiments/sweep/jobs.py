@@ -26,6 +26,7 @@ from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 from pydantic import BaseModel, ValidationError
 
 from experiments.data.jobs import ABOUT, CONF, MOST_POINTS, PLAIN, Config, read_yaml
+from experiments.data.metrics import CAPTURED, COPY
 from experiments.errors import UserError, on_one_line
 
 GROUPS = {
@@ -55,9 +56,6 @@ NOISE = r"[,.] (?:Config search path: |Set the environment variable: |full_key: 
 OUTSIDE = "outside"  # the configuration of a function of any file
 # These say which kernel from outside is meant: its name in rows says it, and a path is private.
 PLACED = re.compile(r"[+~]*kernel\.(file|function|operation|traffic)=")
-ROOF = "copy"  # of a kernel whose file names no other
-# In the CUDA graph of these timers PyTorch's copy is no kernel but a slower node: another is added.
-CAPTURED, COPY_BY_KERNEL = ("graph", "chain"), "copy_triton"
 # These choose a job's place, or how the sweep is run; they are not variations of what is measured.
 ELSEWHERE = re.compile(
     PLACED.pattern
@@ -90,7 +88,7 @@ class Job:
     dtypes: tuple[str, ...]
     overrides: tuple[str, ...] = ()
     only: frozenset[tuple[str, int, int]] = frozenset()
-    roof: str = ROOF
+    roof: str = COPY
 
     @property
     def label(self) -> str:
@@ -273,15 +271,15 @@ def with_roofs(jobs: Iterable[Job]) -> Iterator[Job]:
         if job.name not in found or job.config != found[job.name].config:
             found[job.name] = job
             yield job
-    captured = {x.neighbours for x in found.values() if x.config["timing"]["timer"] in CAPTURED}
-    nodes = {(neighbours, ROOF) for neighbours in captured}
+    timers = [(job, job.config["timing"]["timer"]) for job in found.values()]
+    nodes = {(job.neighbours, COPY) for job, timer in timers if timer in CAPTURED}
     used = [job for job in found.values() if (job.neighbours, job.kernel) not in nodes]
     roofed = {(job.neighbours, job.operation) for job in used}
     for job in found.values():
         if (job.neighbours, job.roof) not in roofed:
             roofed.add((job.neighbours, job.roof))
             kept = [o for o in job.overrides if not re.match(r"[+~]*(kernel[.=]|twin=)", o)]
-            name = COPY_BY_KERNEL if (job.neighbours, job.roof) in nodes else job.roof
+            name = "copy_triton" if (job.neighbours, job.roof) in nodes else job.roof
             yield compose([*kept, f"kernel={name}"])
 
 
@@ -327,7 +325,7 @@ def compose(overrides: Sequence[str], composed: DictConfig | None = None) -> Job
         shapes=tuple(checked.grid.expand()),
         dtypes=tuple(checked.dtype.names or checked.grid.dtypes),
         overrides=tuple(overrides),
-        roof=about["roof"] or ROOF,
+        roof=about["roof"] or COPY,
     )
 
 

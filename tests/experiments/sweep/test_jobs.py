@@ -26,12 +26,11 @@ def test_a_shard_gets_the_roofs_that_it_lacks(composed: Composed) -> None:
         return [one.kernel for one in found]
 
     assert added("online") == ["copy"]
-    assert added("online", "copy_triton") == []
     assert added("backward", "copy") == ["add"]
     assert added("backward", "online") == ["add", "copy"]
     assert added("add") == []
     assert added("online", "copy", timing="chain") == ["copy_triton"]
-    assert added("online", "copy", "copy_hinted", timing="graph") == []
+    assert added("online", "copy_triton", timing="graph") == []
 
 
 def test_what_a_file_says_about_a_kernel_is_no_tunable(composed: Composed) -> None:
