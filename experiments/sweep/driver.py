@@ -94,9 +94,13 @@ class Sweep:
         self, plan: Plan, pool: WorkerPool, ledger: Ledger, options: dict[str, Any]
     ) -> None:
         self.plan, self.pool, self.ledger, self.options = plan, pool, ledger, options
-        self.name, self.measured = "", list[Row]()
-        self.due = [point for point in plan.points if self._is_due(point)]
-        self._stopping = threading.Event()
+        self.name, self.measured, self._stopping = "", list[Row](), threading.Event()
+        due = {x.identity for x in plan.points if self._is_due(x)}
+        # what is tried again takes its neighbours along: a ratio compares neighbours in time
+        tried = [x for x in plan.points if x.identity in due and ledger.latest(x.identity)]
+        again = {(x.round, x.job.shard, x.place) for x in tried}
+        due |= {x.identity for x in plan.points if (x.round, x.job.shard, x.place) in again}
+        self.due = [x for x in plan.points if x.identity in due]
 
     def _is_due(self, point: Point) -> bool:
         """Whether a point must be measured now."""
@@ -122,7 +126,8 @@ class Sweep:
         lanes = defaultdict[int, list[Point]](list)
         for point in self.due:
             lanes[point.card].append(point)
-        done = sum(self.ledger.is_done(point.identity) for point in self.plan.points)
+        known = [self.ledger.latest(point.identity) for point in self.plan.points]
+        done = sum(row is not None and row.expected for row in known)
         with (
             Progress(len(self.due), done) as progress,
             ThreadPoolExecutor(max_workers=max(len(lanes), 1)) as threads,

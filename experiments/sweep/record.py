@@ -95,11 +95,6 @@ class Ledger:
         """The last attempt at each point that has one."""
         return [row for one in identities if (row := self.latest(one)) is not None]
 
-    def is_done(self, identity: Identity) -> bool:
-        """Whether a point has a row of expected status."""
-        row = self.latest(identity)
-        return row is not None and row.expected
-
     def highest_mhz(self, gpu: str, mark: str | None) -> float | None:
         """The highest SM clock that any row saw on a card with this mark."""
         return self._highest_mhz.get((gpu, mark))

@@ -121,8 +121,8 @@ def test_only_failed_tries_failures_again_and_edited_code_is_measured_anew(
     again = sweep(*arguments, "only_failed=true")
     assert again.status == 1
     assert sorted(f"{row.kernel} {row.attempt}" for row in again.rows) == [
-        "copy 1", "good 1", "wrong 1", "wrong 2",
-    ]  # fmt: skip
+        *("copy 1", "copy 2", "good 1", "good 2", "wrong 1", "wrong 2"),  # neighbours in time, too
+    ]
     request = Worker.request
     changed: dict[str, Any] = {}
 
@@ -136,7 +136,7 @@ def test_only_failed_tries_failures_again_and_edited_code_is_measured_anew(
         changed.update(edit)
         rows = sweep(*arguments).rows
         assert len({row.key for row in rows if row.kernel == "good"}) == keys
-    assert sum(row.kernel == "copy" for row in rows) == 1
+    assert sum(row.kernel == "copy" for row in rows) == 4
 
 
 def test_a_sweep_visits_whole_rounds_each_in_an_order_of_its_own(
@@ -206,7 +206,7 @@ def test_a_suspect_point_is_measured_once_more_also_after_a_kill(
     path.write_text(path.read_text().splitlines(keepends=True)[0])  # killed before the second
     again = sweep(*arguments)
     assert [row.attempt for row in again.rows if row.kernel == "good"] == [1, 2]
-    assert "1 points in" in again.stdout
+    assert "3 points in" in again.stdout  # copy's times of two attempts as well
     assert "nothing to measure" in sweep(*arguments).stdout
 
 
