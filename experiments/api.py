@@ -36,8 +36,7 @@ OUTPUTS = Path("outputs") / "bench"
 INSPECT_LIMIT_S = 60.0
 NOISE = ROOT / "analysis" / "noise.json"  # of two equal sweeps on one card, by the time of a call
 COLUMNS = ("M×N", "dtype", "kernel", "µs", "of roof", "× torch", "× best other", "verdict")
-IMPORTS = {"torch": "import torch", "triton": "import triton",
-           "tl": "import triton.language as tl"}  # fmt: skip
+IMPORTS = {"torch": "import torch", "triton": "import triton", "tl": "import triton.language as tl"}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -54,8 +53,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     def act() -> None:
         place = given.get("operation"), options.traffic, given.get("out")
         names, out = measured(options.kernel, overrides, *place)
-        print_table(COLUMNS, [_cells(line) for line in lines_of(rows_of(out), names)])
+        rows = rows_of(out)
+        print_table(COLUMNS, [_cells(line) for line in lines_of(rows, names)])
         print(f"rows  {out}/**/rows.jsonl")
+        if any(row.kernel in names and not row.expected for row in rows):
+            raise SweepFailed
 
     return command(act, options.verbose)
 
@@ -218,8 +220,8 @@ def lines_of(rows: Sequence[Row], names: Sequence[str]) -> list[dict[str, Any]]:
 def _verdict(row: Row, line: Mapping[str, Any]) -> str:
     """Faster or slower than the best other by more than the noise of one round, or neither.
 
-    The noise of a GPU is the recorded distance of two equal sweeps at such times; of a CPU the
-    interval alone counts.
+    The noise of a GPU is what two equal sweeps on an H200 differ by at such times in at most 5 % of
+    cases; of a CPU the interval alone counts.
     """
     if row.status != "ok":
         return ": ".join(filter(None, [row.status, row.reason]))
@@ -227,16 +229,13 @@ def _verdict(row: Row, line: Mapping[str, Any]) -> str:
         return "right; interpreted, not timed"
     if not line["best_other"]:
         return "nothing to compare with"
-    floor = noise_floor(row.time_us) if row.device == "cuda" else 0.0
+    floor = 0.0
+    if row.device == "cuda":
+        ranges = json.loads(NOISE.read_text(encoding="utf-8"))["ranges"]
+        floor = next(x["floor"] for x in ranges if row.time_us < (x["below_us"] or math.inf))
     if line["over_best_low"] > 1 + floor:
         return "faster"
     return "slower" if line["over_best_high"] < 1 - floor else "no difference"
-
-
-def noise_floor(time_us: float) -> float:
-    """By how much two equal sweeps on an H200 differ at such a time in at most 5 % of cases."""
-    ranges = json.loads(NOISE.read_text(encoding="utf-8"))["ranges"]
-    return next(float(one["floor"]) for one in ranges if time_us < (one["below_us"] or math.inf))
 
 
 def _cells(line: dict[str, Any]) -> list[str]:

@@ -35,7 +35,6 @@ def measured(bench: Bench, target: str, rows: int, cols: int, **how: Any) -> dic
     [
         ("kernels.softmax.library.Compiled", "ok"),
         ("kernels.softmax.hybrid.Fused", "ok"),
-        ("kernels.cross_entropy.variants.CeOnline", "ok"),
         ("kernels.log_softmax.variants.LogprobEntropyGradAuto", "ok"),  # exp2 has no subnormals
         ("tests.doubles.operations.TwoOutputs", "ok"),
         ("tests.doubles.operations.GrowInPlace", "ok"),

@@ -154,12 +154,14 @@ def test_bench_ends_with_a_table_and_a_verdict(
     beside = ["kernel=outside,torch,naive", f"out={tmp_path / 'out'}"]  # all would take a while
     assert main([f"{written(GOOD)}::mine", "--traffic=3*M*N", *words, *beside]) == 0
     head, line, *_ = capfd.readouterr().out.splitlines()
-    assert "× torch" in head
-    assert "× best other" in head
-    assert line.startswith("8×64")
-    assert {"faster", "slower", "difference"} & {*line.split()}
+    assert {"torch", "other"} <= {*head.split()}
+    assert {"faster", "slower", "difference"} & {*line.removeprefix("8×64 ").split()}
     formulas = {row.kernel: row.model_formula for row in rows_below(tmp_path / "out")}
     assert (formulas["mine"], formulas["torch"]) == ("3MN", "2MN")
+    (tmp_path / "bad.py").write_text("def mine(x):\n    return x * 0")
+    assert (
+        main([f"{tmp_path}/bad.py::mine", *words, "kernel=outside", f"out={tmp_path / 'bad'}"]) == 1
+    )
 
 
 @pytest.mark.parametrize(
