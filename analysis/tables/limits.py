@@ -134,7 +134,8 @@ def headline(inputs: Inputs) -> Named:
         f"{n}; worst {x:.3f} at {at}" if n else "none" for n, x, at in worst
     ]
     first, own = found.iloc[0], found.loc[found["role"] == "ours", "kernel"].iloc[0]
-    where = f"{first['gpu']}, {TIMERS.get(first['timer'], first['timer'])}, {first['cache']} L2"
+    many, timer = found["recording"].nunique(), TIMERS.get(first["timer"], first["timer"])
+    where = f"{first['gpu']}, recordings: {many}, {timer}, {first['cache']} L2"
     notes = texts("headline", where=where, own=own, large=f"{LARGE_BYTES / 1e6:.0f} MB")
     title = "softmax against the fastest public kernel, and against a copy"
     yield "headline", table(title, shown, notes, data)
