@@ -265,6 +265,7 @@ def with_roofs(jobs: Iterable[Job]) -> Iterator[Job]:
     """The jobs, each once, and then for those that have no roof its job: ``kernel=`` its name.
 
     A kernel's file names the operation that is its roof (``roof:``), where that is not the copy.
+    Of a copy in a CUDA graph that is ``copy_triton``, since ``copy`` is no kernel there.
     """
     found: dict[str, Job] = {}
     for job in jobs:

@@ -12,8 +12,8 @@ is compared with the target. The gradient may overwrite the logits, because each
 only elements that it has read itself.
 Narrow rows, up to `NARROW` elements, read by whole 16-byte vectors with nothing as wide written: a
 warp holds one or several rows. Its rows need no other warp, and their loads are in flight together.
-On chip: the row. A thread holds up to 64 float32 elements, or 128 packed 16-bit elements. Capped
-logits with a gradient take 64 for any dtype, because their tanh is kept.
+On chip: the row. A thread holds up to 64 float32 elements, or 128 packed 16-bit elements, or 160
+with an entropy. Capped logits with a gradient take 64 for any dtype: their tanh is kept.
 The bits of a row depend on N, the cut and the row's offset within a 16-byte vector; not on M.
 Source: this project; z-loss and the kept logsumexp as in flash-attention's and QuACK's
 cross-entropy, the in-place gradient as in Liger-Kernel's.
@@ -233,7 +233,7 @@ def registers_of(
     idle. Programs with an entropy are bound by arithmetic: as many as fit are best. For logits
     within L2 the compiler decides: with few registers one load may wait for another. Fitted to
     packed rows of 2304 to 262144 columns on an H200. float32 rows, and programs of more than four
-    warps, are fast as compiled.
+    warps without an entropy, are fast as compiled.
 
     Args:
         plan: The cut of a row.

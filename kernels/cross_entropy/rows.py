@@ -50,7 +50,7 @@ FEW, PIECES = 4, 8  # of vectors of fewer elements a lane takes as many of a til
 CHUNK, MOST_CHUNKS = 8192, 16  # elements of a chunk at least, chunks of a row about at most
 HELD = 16384  # elements of a row that a program keeps from its reading to its gradient
 MOVED = 2048  # elements of a tile of `backward`: of 16 bit 32 bytes a thread, as in copies
-A_WARPS_ROW = 512  # vectors of a row narrower than such a tile that one warp takes
+A_WARPS_ROW = 512  # most vectors of a row, narrower than such a tile, that one warp takes
 SKIPPED = 8192  # elements of a row from which on it is worth waiting for its target first
 PROGRAMS_PER_SM = 8  # wanted; where there are fewer rows, several programs share one
 UNFUSED = {"enable_fp_fusion": False}  # or two kernels would round the same sum unlike each other
@@ -758,7 +758,7 @@ def _gradient(
     if HOW.kind == "lse":
         gradient = (z - shift) - a
     elif HOW.kind == "numbers" and rows.more is not None:  # where p is 0, 0·−inf is no NaN
-        # exp2 of a subnormal p is 0, but a hundred times p may be normal: so twice its root
+        # exp2 gives 0 for a subnormal p, but p times a hundred may be normal: square the root
         difference = z - shift
         if HOW.statistics == tl.float64:
             root = tl.exp(difference * 0.5)
