@@ -61,7 +61,7 @@ sweep: $(READY) $(if $(filter slurm,$(LAUNCHER)),slurm)  ## measure: measure, th
 	$(PY) -m experiments.run experiment=$(EXPERIMENT) "out='$$out'" $(words) || status=$$?; \
 	[ -n "$(dry)" ] || [ $$status -gt 1 ] || $(PY) -m analysis figures --rows "$$out" || true; \
 	exit $$status
-peers: $(READY)  ## install: the public kernels: liger, flag_gems, quack, helion, flash-attn
+peers: $(READY)  ## install: the public kernels: liger, flag_gems, quack, helion, fla, trl
 	@$(environment) build $(VENV) peers
 slurm: $(READY)  ## install: submitit, for make sweep LAUNCHER=slurm
 	@[ '$(VENV)' = system ] || $(PY) -c 'import submitit' 2>/dev/null || $(environment) build $(VENV) slurm

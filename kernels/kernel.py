@@ -159,6 +159,16 @@ def as_tuple(tensors: Tensors) -> tuple[torch.Tensor, ...]:
     return (tensors,) if isinstance(tensors, torch.Tensor) else tuple(tensors)
 
 
+def with_gradient(function: Callable[..., Any], x: torch.Tensor, *others: torch.Tensor) -> Any:
+    """What a function answers by autograd, and the gradient of the sum of it all by ``x``."""
+    leaf = x.detach().requires_grad_()
+    with torch.enable_grad():
+        answers = as_tuple(function(leaf, *others))
+    ones = [torch.ones_like(each) for each in answers]
+    (gradient,) = torch.autograd.grad(answers, leaf, ones)
+    return *(each.detach() for each in answers), gradient
+
+
 @dataclass(frozen=True)
 class Allowed:
     """The values that a tunable may have, written as metadata of its annotation.

@@ -127,10 +127,12 @@ def row_of_liger(shape: Shape, dtype: torch.dtype, device: Device) -> str | None
 
 def _on_cuda(shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
     if device.kind != "cuda":
-        return "needs a CUDA device: FlagGems cannot be imported without one"
+        return "needs a CUDA device"
     return too_many_rows(shape)
 
 
 QUACK = Library(("quack-kernels", "nvidia-cutlass-dsl"), "cute", _of_quack)
 LIGER = Library(("liger-kernel",), "triton", lambda shape, *_: too_many_rows(shape))
 FLAG_GEMS = Library(("flag-gems",), "triton", _on_cuda)
+FLA = Library(("fla-core",), "triton", _on_cuda)
+TRL = Library(("trl",), "triton", _on_cuda)

@@ -1,4 +1,4 @@
-"""Cross-entropy by public libraries, peers: QuACK's, Liger-Kernel's and FlagGems'.
+"""Cross-entropy by public libraries, peers: QuACK's, Liger-Kernel's, fla's, TRL's, FlagGems'.
 
 Each forward writes something else, and is compared with other kernels:
 - QuACK's writes loss and logsumexp, M each, from one reading, MN: as ours. Its backward takes that
@@ -10,6 +10,10 @@ Each forward writes something else, and is compared with other kernels:
   are in range, and waits for the answer at every call: no timer of the device can tell that wait
   from the kernel, and no CUDA graph can hold it. So its kernel is launched here as the function
   launches it, once the function has answered for these shapes: it is Liger without its checks.
+- fla's writes the loss, its logsumexp and a loss of it from one reading, MN, in tiles of 8192 where
+  rows have more than 16384 elements; its gradient reads them again, 2MN, as autograd calls it.
+- TRL's writes log-probability and entropy, and two numbers more for its gradient, from one reading
+  by tiles: MN.
 - FlagGems' writes loss and the weight of each target in float32, then the loss in the dtype of the
   logits: MN. Its tuner times twelve tiles when it first meets a width.
 On chip: QuACK's row, in a cluster of up to sixteen blocks; else a tile.
@@ -17,13 +21,15 @@ Reductions are none: a loss for each row, gradients of their sum.
 Source: `quack/cross_entropy.py` (`cross_entropy_fwd`, `cross_entropy_bwd`),
 `liger_kernel/ops/cross_entropy.py` (`cross_entropy_forward`),
 `flag_gems/fused/cross_entropy_loss.py` (`cross_entropy_loss`), of the packages that
-`kernels.softmax.peers` names.
+`kernels.softmax.peers` names; `fla/modules/fused_cross_entropy` of fla-core,
+`trl/kernels/logprob_entropy.py` (`selective_log_softmax_and_entropy`) of trl.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 from unittest.mock import patch
 
@@ -32,14 +38,24 @@ import torch
 from typing_extensions import override
 
 from ..device import Device
-from ..kernel import Operation, Shape
-from ..peer import FLAG_GEMS, LIGER, QUACK, VECTOR_BYTES, Peer, row_of_quack
+from ..kernel import Operation, Shape, with_gradient
+from ..peer import FLA, FLAG_GEMS, LIGER, QUACK, TRL, VECTOR_BYTES, Peer, row_of_quack
 from ..traffic import M, N, Traffic
-from .operation import CROSS_ENTROPY, CROSS_ENTROPY_BACKWARD, CROSS_ENTROPY_GRAD
+from .operation import (
+    CROSS_ENTROPY,
+    CROSS_ENTROPY_BACKWARD,
+    CROSS_ENTROPY_GRAD,
+    LOGPROB_ENTROPY,
+)
 
 Call = Callable[..., Any]
 WIDEST_CHUNK = 16384  # of a row, that a block of QuACK's backward takes
 LIGER_TILE = 32768
+FLA_TILE, FLA_MOVED, TRL_TILE = 16384, 4096, 1024
+# of wider rows the loss and logsumexp of each 8192 columns, which a second kernel adds up
+FLA_PARTS = sympy.Piecewise(
+    (0, N <= FLA_TILE), (8 * M * sympy.ceiling(N / sympy.Integer(8192)), True)
+)
 FLAG_GEMS_TILE = 1024  # about: tune_configs.yaml, cross_entropy_loss
 
 
@@ -153,6 +169,59 @@ def _liger(logits: torch.Tensor, target: torch.Tensor) -> Call:
         return loss
 
     return call
+
+
+@dataclass(frozen=True)
+class CeFla(Peer):
+    """The loss, of the package fla-core, whose dispatcher picks Gluon or Triton."""
+
+    operation: ClassVar[Operation] = CROSS_ENTROPY
+    library = FLA
+    moves = Traffic(
+        reads=M * N + M,
+        writes=sympy.S.Zero,
+        read_bytes=8 * M + FLA_PARTS,
+        write_bytes=12 * M + FLA_PARTS,
+    )
+    on_chip = sympy.Min(N, FLA_TILE)
+
+    @override
+    def function(self, *inputs: torch.Tensor) -> Call:
+        from fla.modules.fused_cross_entropy import cross_entropy_loss
+
+        return lambda logits, target: cross_entropy_loss(logits, target)[0]
+
+
+class CeGradFla(CeFla):
+    """The same, and the gradient by its backward pass."""
+
+    operation = CROSS_ENTROPY_GRAD
+    moves = Traffic(
+        reads=2 * M * N + M,
+        writes=M * N,
+        read_bytes=8 * M + FLA_PARTS + 16 * M * sympy.ceiling(N / sympy.Integer(FLA_MOVED)),
+        write_bytes=16 * M + FLA_PARTS,
+    )
+
+    @override
+    def function(self, *inputs: torch.Tensor) -> Call:
+        return partial(with_gradient, super().function(*inputs))
+
+
+@dataclass(frozen=True)
+class LogprobEntropyTrl(Peer):
+    """Log-probability and entropy of each row, of the package trl."""
+
+    operation: ClassVar[Operation] = LOGPROB_ENTROPY
+    library = TRL
+    moves = Traffic(reads=M * N + M, writes=sympy.S.Zero, read_bytes=8 * M, write_bytes=16 * M)
+    on_chip = sympy.Integer(TRL_TILE)
+
+    @override
+    def function(self, *inputs: torch.Tensor) -> Call:
+        from trl.kernels import selective_log_softmax_and_entropy
+
+        return selective_log_softmax_and_entropy
 
 
 @dataclass(frozen=True)

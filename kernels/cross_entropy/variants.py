@@ -33,7 +33,7 @@ The rule of auto, measured on an H200 and an H100; it does not depend on M:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Annotated
 
 import sympy
@@ -44,7 +44,7 @@ from typing_extensions import override
 from ..cluster.cut import reading
 from ..compiled import CompiledFormula
 from ..device import Device, device_of
-from ..kernel import Kernel, Shape, power_of_two
+from ..kernel import Kernel, Shape, power_of_two, with_gradient
 from ..language import MOST_PROGRAMS
 from ..traffic import M, N, Traffic
 from . import rows
@@ -295,11 +295,7 @@ class CeGradTorch(Kernel):
 
     @override
     def __call__(self, logits: torch.Tensor, target: torch.Tensor) -> Pair:
-        leaf = logits.detach().requires_grad_()
-        with torch.enable_grad():
-            loss = F.cross_entropy(leaf, target, reduction="none")
-        (dlogits,) = torch.autograd.grad(loss, leaf, torch.ones_like(loss))
-        return loss.detach(), dlogits
+        return with_gradient(partial(F.cross_entropy, reduction="none"), logits, target)
 
 
 @dataclass(frozen=True)

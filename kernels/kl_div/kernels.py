@@ -4,12 +4,12 @@ KL(a‖b) = Σ pₐ·(a − b) − lse(a) + lse(b), where lse is the logarithm o
 Nothing but the loss and the gradient is written: no softmax and no log-softmax is in memory.
 Passes: the loss reads both matrices once, 2MN. With the gradient, rows that a cluster or one tile
 holds are read once, 3MN in all; others stream through tiles twice, 5MN.
-The loss alone is by clusters where their last chunk is nearly full, else by streams (`suits`).
+The loss alone is by streams for more than `NARROW` columns, where clusters are slower.
 Idea: a cluster's warps each load their slices of both rows, take their maxima and sums, and send
 the five numbers to all programs of the cluster in one exchange. A stream keeps a maximum and the
 sums of each lane, and rescales them tile by tile. Rows may be unaligned (`kernels.vectors`).
-On chip: both rows, or a tile of each. Of long rows with a gradient most of the second waits in
-shared memory (`REGISTERS`), so that an SM holds more programs.
+On chip: both rows, or a tile of each. Long rows (`LONG`) with a gradient wait in shared memory
+but for their last chunks, so that an SM holds more programs.
 Bits: the cut of a row follows from N, the dtype, the alignment and the card, never from M.
 Source: this project; the online sums of Milakov & Gimelshein 2018, arXiv 1805.02867.
 """
@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections import namedtuple
 from functools import lru_cache
+from math import floor, log2
 from typing import ClassVar, NamedTuple
 
 import sympy
@@ -25,6 +26,7 @@ import torch
 from typing_extensions import override
 
 from ..cluster.cut import Cut, OnCluster
+from ..cluster.ptx import LANES, SLOT
 from ..cluster.row import (
     distinct,
     divergences_of,
@@ -39,7 +41,7 @@ from ..cluster.row import (
     whole_row,
 )
 from ..cross_entropy.cluster import by_lane
-from ..device import Device, device_of
+from ..device import Device, device_of, known, largest_cluster
 from ..kernel import Kernel, Operation, Shape, Tensors
 from ..language import async_copy, barrier, gl, gluon_jit, jit, next_power_of_two, tl
 from ..launch import launch, load_hint, store_hint
@@ -58,16 +60,16 @@ from ..vectors import (
 from .operation import KL_DIV, KL_DIV_GRAD
 
 MANY = 4096  # rows that a cut is for, whatever M is
-# A streaming program's vectors of a tile and warps: of the longest vectors, and of others
-STREAMS = {True: (512, 16), False: (2048, 8)}
-# Of a cut, with which a cluster is the faster one for a loss: see `suits`
-NARROW, FEW_WARPS, FULL = 8192, 4, 0.95
+# A streaming program's vectors of a tile and warps: of 16-bit rows of up to 64K elements, of wider
+# ones, of float32, and of shorter vectors
+STREAMS = (512, 8), (1024, 16), (512, 16), (2048, 8)
+NARROW = 10240  # elements of a row, up to which a cluster is the faster one for a loss
+LONG = 65536  # elements of a row with a gradient, beyond which it waits in shared memory
 WIDEST = 262144  # float32 elements of two rows that an H200's largest cluster holds
 LOG2E = 1.4426950408889634
-# Registers a thread where the second row waits in shared memory, by the chunks of the row, and the
-# most chunks times warps with which it does: an SM then holds 24 or 20 warps instead of 16. On an
-# H100 from 0.88 to 0.97 of the roof at 50304, 0.86 to 0.96 at 100352, 0.79 to 0.90 at 202048.
-REGISTERS, MOST_WAITING = {7: 80, 8: 96}, 56
+# Of rows that wait there: programs and warps of a cluster, the most chunks of a row, and registers
+# a thread. An H200 then holds 16 to 24 warps an SM and some 200 KB of rows.
+CLUSTERS, MOST_CHUNKS, REGISTERS = ((8, 4), (16, 4), (16, 8)), 13, 80
 
 
 class How(NamedTuple):
@@ -83,7 +85,7 @@ class How(NamedTuple):
     lanes: int = 32  # of a stream
     chunks: int = 1  # the others are a cluster's
     packed: bool = False
-    waiting: int = 0  # first chunks of b in shared memory
+    waiting: int = 0  # first chunks of both in shared memory
 
 
 class KlAuto(OnCluster):
@@ -141,47 +143,59 @@ class KlAuto(OnCluster):
         parts = layout(*(x for x in (*pair, dstudent) if x is not None))
         each, even = dloss is not None and dloss.numel() > 1, not parts.ends
         how = How(parts.vector, parts.ends, reverse, each, load_hint(student), store_hint(student))
-        plan = _plan_of(self, (rows, cols), student.dtype, device_of(student))
+        gradient = dstudent is not None
+        plan = _plan_of(self, (rows, cols), student.dtype, device_of(student), gradient)
         options: dict[str, int] = {}
-        if plan is None or how.vector < longest or (dstudent is None and not suits(plan, cols)):
+        if plan is None or how.vector < longest:
             kernel, vectors = _streamed, -(-cols // how.vector)
-            lanes, warps = STREAMS[how.vector == longest]
+            wide = 2 if longest == 4 else cols > 1 << 16
+            lanes, warps = STREAMS[3 if how.vector < longest else wide]
             lanes = max(32, min(lanes, next_power_of_two(vectors)))
             how = how._replace(lanes=lanes, whole=vectors <= lanes, loads="", stores="")
             options = {"num_warps": min(warps, lanes // 32)}
-            if how.ends and dstudent is None:  # as other rows take: four programs of 16 warps an SM
-                options["maxnreg"] = 32
         else:
             kernel, whole = _on_cluster, even and cols == plan.chunks * plan.chunk
             how = how._replace(whole=whole, chunks=plan.chunks, packed=plan.packed)
+            how = how._replace(waiting=plan.shared)
             options = {"num_warps": plan.warps, "num_ctas": plan.programs}
-            waits = dstudent is not None and plan.packed and plan.chunks in REGISTERS
-            if waits and plan.chunks * plan.warps <= MOST_WAITING:
-                how = how._replace(waiting=plan.chunks - 1)
-                options["maxnreg"] = REGISTERS[plan.chunks]
+            if plan.shared:
+                options["maxnreg"] = REGISTERS
         target = None if dstudent is None else parts.bases[2]
         places = (*parts.places, At(0, 1, 0))[:3]
-        scales = Scales(LOG2E / temperature, 1 / temperature, scale / temperature)
+        rate = LOG2E / temperature
+        steep = 2.0 ** floor(log2(rate))
+        scales = Scales(rate, 1 / temperature, scale / temperature, steep)
         arguments = *parts.bases[:2], target, loss, dloss, parts.cols, *places, scales
         launch(kernel, (rows,), arguments, {"HOW": how}, **options)
 
 
-def suits(plan: Cut, cols: int) -> bool:
-    """Whether a cluster computes a loss faster than a stream.
-
-    Of wide rows only with few warps and a last chunk that is nearly full: then clusters have 101 %
-    of an H100's roof at 1024 to 4096 rows, else 65 to 94 %, and streams 96 to 97 %.
-    """
-    full = cols >= FULL * plan.chunks * plan.chunk
-    return cols <= NARROW or (plan.warps <= FEW_WARPS and full)
-
-
 @lru_cache(maxsize=4096)
-def _plan_of(kernel: KlAuto, shape: Shape, dtype: torch.dtype, device: Device) -> Cut | None:
-    """The cut of rows read by the longest vectors; None where no cluster takes them."""
-    if OnCluster.unsupported(kernel, shape, dtype, device) is not None:
+def _plan_of(
+    kernel: KlAuto, shape: Shape, dtype: torch.dtype, device: Device, gradient: bool
+) -> Cut | None:
+    """The cut of rows read by the longest vectors; None where a stream takes them."""
+    cols, width = shape[1], LONGEST // dtype.itemsize
+    wide_loss = cols > NARROW and not gradient
+    if wide_loss or OnCluster.unsupported(kernel, shape, dtype, device) is not None:
         return None
-    return kernel.plan((MANY, shape[1]), dtype, LONGEST // dtype.itemsize, device)
+    asked = kernel.programs or kernel.num_warps
+    waiting = None if asked or cols <= LONG else _waiting(cols, width, dtype.itemsize, device)
+    return waiting or kernel.plan((MANY, cols), dtype, width, device)
+
+
+def _waiting(cols: int, width: int, itemsize: int, device: Device) -> Cut | None:
+    """The smallest cluster that takes a row; all chunks but the last, or two, wait."""
+    for programs, warps in CLUSTERS:
+        chunk, slots = programs * warps * LANES * width, SLOT * (3 * programs * warps + 1)
+        chunks = -(-(cols // width * width) // chunk)
+        shared = chunks - 1
+        bytes_, room = 2 * shared * warps * LANES * LONGEST, 48 << 10
+        if bytes_ <= room < bytes_ + slots:  # see `kernels.cluster.cut`
+            shared -= 1
+        fits = bytes_ + slots <= known(device.shared_bytes_per_block)
+        if chunks <= MOST_CHUNKS and fits and programs <= largest_cluster(device):
+            return Cut(programs, warps, chunk, chunks, shared, itemsize == 2)
+    return None
 
 
 class KlGradAuto(KlAuto):
@@ -197,10 +211,13 @@ class KlGradAuto(KlAuto):
 
 # --- device code ---
 
-# log₂e / temperature, 1 / temperature, and the same times the factor of the gradient
-Scales = namedtuple("Scales", "rate inverse scale")
-# Of a row: the shifts of a and b, one over their sums of exp(x − shift), Σ pₐ·(a − b)
-Of = namedtuple("Of", "shift_a shift_b over_a over_b mean")
+# log₂e / temperature, 1 / temperature, the same times the factor of the gradient, and the power of
+# two next to the first
+Scales = namedtuple("Scales", "rate inverse scale steep")
+# Of a slice: exp(x − shift) is exp2(x·rate − start)·fix, one instruction less for each element
+Base = namedtuple("Base", "rate start fix shift")
+# Of a row: what exp(a − shift) and exp(b − shift) are multiplied by in the gradient, Σ pₐ·(a − b)
+Of = namedtuple("Of", "weight_a weight_b mean")
 # Of a stream: where whole vectors of a and b begin, and the strides of their columns
 Rows = namedtuple("Rows", "a b a_stride b_stride")
 # Of a lane: the maximum of a, its Σ exp(a − m) and Σ exp(a − m)·(a − b), and b's first two
@@ -208,23 +225,19 @@ Sums = namedtuple("Sums", "most_a sum_a further most_b sum_b")
 
 
 @jit
-def _terms(
-    a: tl.tensor, b: tl.tensor, shift_a: tl.tensor, shift_b: tl.tensor, rate: tl.tensor
-) -> tl.tuple:
-    """What elements add to the sums of a row: exp(a), exp(a)·(a − b), exp(b)."""
-    power = tl.exp2((a - shift_a) * rate)
-    return power, tl.where(power > 0, power * (a - b), 0.0), tl.exp2((b - shift_b) * rate)
+def _weighted(power: tl.tensor, difference: tl.tensor) -> tl.tensor:
+    """Their product; 0 where the power is, whatever the difference."""
+    return power * tl.where(power > 0, difference, 0.0)
 
 
 @jit
 def _slope(
-    a: tl.tensor, b: tl.tensor, of: Of, scales: Scales, factor: tl.tensor, HOW: tl.constexpr
+    a: tl.tensor, b: tl.tensor, powers: tl.tuple, of: Of, scales: Scales, HOW: tl.constexpr
 ) -> tl.tensor:
-    """The derivative of the loss by the student's z, times ``factor``."""
-    p = tl.exp2((a - of.shift_a) * scales.rate) * of.over_a
+    """The derivative of the loss by the student's z, from exp(a) and exp(b)."""
     if HOW.reverse:
-        return tl.where(p > 0, p * ((a - b - of.mean) * scales.inverse), 0.0) * factor
-    return (tl.exp2((b - of.shift_b) * scales.rate) * of.over_b - p) * factor
+        return of.weight_a * _weighted(powers[0], (a - b - of.mean) * scales.inverse)
+    return powers[1] * of.weight_b - powers[0] * of.weight_a
 
 
 @gluon_jit
@@ -237,7 +250,7 @@ def _on_cluster(  # type: ignore[no-untyped-def]
     STORES: gl.constexpr = HOW.stores
     SLICES: gl.constexpr = gl.num_ctas() * gl.num_warps()
     single: gl.constexpr = in_registers(1, gl.num_warps(), gl.num_ctas())
-    slots, waiting, end_a, end_b, factor = None, None, None, None, scales.scale
+    slots, end_a, end_b, factor = None, None, None, scales.scale
     if SLICES > 1:
         slots = slots_of(3)
     number = row_number().to(gl.int64)
@@ -250,69 +263,102 @@ def _on_cluster(  # type: ignore[no-untyped-def]
         factor = factor * gl.load(dloss + number if HOW.each else dloss)
     first_a, source_a = row_at(of_a, _begin(a_at, number), 1, VECTOR, ENDS)
     first_b, source_b = row_at(of_b, _begin(b_at, number), 1, VECTOR, ENDS)
+    waiting_a, waiting_b = None, None
     if HOW.waiting > 0:
-        waiting = _wait(source_b, row, HOW.waiting)
-    a = row.load(source_a, 1, 0, float("-inf"), LOADS)
+        waiting_a = _wait(source_a, row, HOW.waiting)
+        waiting_b = _wait(source_b, row, HOW.waiting)
+        async_copy.commit_group()
+    a = row.load(source_a, 1, HOW.waiting, float("-inf"), LOADS)
     b = row.load(source_b, 1, HOW.waiting, float("-inf"), LOADS)
     if ENDS:
         end_a = gl.load(first_a + end, mask=at_end, other=float("-inf")).to(gl.float32)
         end_b = gl.load(first_b + end, mask=at_end, other=float("-inf")).to(gl.float32)
-    of, row_a, row_b = _of_slices(a, (b, waiting), end_a, end_b, row, scales, slots, HOW)
+    parts_a, parts_b = (a, waiting_a), (b, waiting_b)
+    bases, most, overs, mean = _of_slices(parts_a, parts_b, end_a, end_b, row, scales, slots, HOW)
     if loss is not None:
-        divergence = of.mean * scales.inverse - (row_a - gl.log(of.over_a))
-        divergence = divergence + (row_b - gl.log(of.over_b))
+        divergence = mean * scales.inverse - (most[0] - gl.log(overs[0]))
+        divergence = divergence + (most[1] - gl.log(overs[1]))
         slice_ = gl.arange(0, SLICES, gl.SliceLayout(1, layout))
         gl.store(loss + number + 0 * slice_, divergence, mask=slice_ == 0)
     if dstudent is not None:
         first, target = row_at(dstudent, _begin(dstudent_at, number), 1, VECTOR, ENDS)
-        over_a = of.over_a * gl.exp2((of.shift_a * scales.inverse - row_a) * 1.4426950408889634)
-        over_b = of.over_b * gl.exp2((of.shift_b * scales.inverse - row_b) * 1.4426950408889634)
-        of = Of(of.shift_a, of.shift_b, over_a, over_b, of.mean)
-        of_tile = _wide_all(of, layout)
+        of = Of(
+            _weight(bases[0], most[0], overs[0], scales) * factor,
+            _weight(bases[1], most[1], overs[1], scales) * factor,
+            mean,
+        )
+        base_a, base_b, of_tile = _wide(bases[0], bases[1], of, layout)
         if HOW.waiting > 0:
             barrier()  # between two passes over shared memory, or it is kept in registers
         for i in gl.static_range(row.CHUNKS):
-            wide_a = distinct(a[i], HOW.packed).to(gl.float32)
-            wide_b = _chunk(b, waiting, i, layout, HOW)
-            row.store(target, 1, i, _slope(wide_a, wide_b, of_tile, scales, factor, HOW), STORES)
+            wide_a, wide_b = _chunk(parts_a, i, layout, HOW), _chunk(parts_b, i, layout, HOW)
+            powers = _power(wide_a, base_a), _power(wide_b, base_b)
+            value = _slope(wide_a, wide_b, powers, of_tile, scales, HOW)
+            row.store(target, 1, i, value, STORES)
         if ENDS:
-            value = _slope(end_a, end_b, _wide_all(of, single), scales, factor, HOW)
+            base_a, base_b, of_ends = _wide(bases[0], bases[1], of, single)
+            powers = _power(end_a, base_a), _power(end_b, base_b)
+            value = _slope(end_a, end_b, powers, of_ends, scales, HOW)
             gl.store(first + end, value.to(dstudent.dtype.element_ty), mask=at_end)
 
 
 @gluon_jit
-def _of_slices(a, b_parts, end_a, end_b, row, scales, slots, HOW: gl.constexpr):  # type: ignore[no-untyped-def]
-    """The row's `Of`, with each slice's own shifts, and the row's maxima of both z."""
-    rate, inverse = scales.rate, scales.inverse
-    b, waiting = b_parts
+def _of_slices(a, b, end_a, end_b, row, scales, slots, HOW: gl.constexpr):  # type: ignore[no-untyped-def]
+    """Each slice's bases of a and b; of the row both maxima, 1 / Σ exp(x − maximum), the mean."""
     layout: gl.constexpr = row.columns.type.layout
-    most_a, shift_a = _shift(a, end_a, row)
     if HOW.waiting > 0:
         async_copy.wait_group(0)
         barrier()
-    most_b, shift_b = _shift(b, end_b, row, waiting, HOW.waiting)
+    most_a, shift_a = _shift(a, end_a, row, HOW.waiting)
+    most_b, shift_b = _shift(b, end_b, row, HOW.waiting)
+    of_a, of_b = _base(shift_a, scales), _base(shift_b, scales)
+    nothing = Of(shift_a, shift_b, shift_b)
+    base_a, base_b, _ = _wide(of_a, of_b, nothing, layout)
     zeros = gl.full(row.columns.shape, 0.0, gl.float32, layout)
     sum_a, sum_b, further = zeros, zeros, zeros
     for i in gl.static_range(row.CHUNKS):
-        wide_a = distinct(a[i], HOW.packed).to(gl.float32)
-        wide_b = _chunk(b, waiting, i, layout, HOW)
-        power, weighted, other = _terms(wide_a, wide_b, shift_a[:, None], shift_b[:, None], rate)
-        further += weighted
+        wide_a, wide_b = _chunk(a, i, layout, HOW), _chunk(b, i, layout, HOW)
+        power = _power(wide_a, base_a)
+        further += _weighted(power, wide_a - wide_b)
         sum_a += power
-        sum_b += other
+        sum_b += _power(wide_b, base_b)
     power, weighted, other = None, None, None
     if HOW.ends:
         single: gl.constexpr = end_a.type.layout
-        shift = by_lane(shift_a, single), by_lane(shift_b, single)
-        power, weighted, other = _terms(end_a, end_b, shift[0], shift[1], rate)
-    sum_a = summed_up(sum_a, power, row.VECTOR)
-    sum_b, further = summed_up(sum_b, other, row.VECTOR), summed_up(further, weighted, row.VECTOR)
-    over_a, row_a, over_b, row_b = 1.0 / sum_a, shift_a * inverse, 1.0 / sum_b, shift_b * inverse
+        base_a, base_b, _ = _wide(of_a, of_b, nothing, single)
+        power, other = _power(end_a, base_a), _power(end_b, base_b)
+        weighted = _weighted(power, end_a - end_b)
+    sum_a = summed_up(sum_a, power, row.VECTOR) * of_a.fix
+    sum_b = summed_up(sum_b, other, row.VECTOR) * of_b.fix
+    further = summed_up(further, weighted, row.VECTOR) * of_a.fix
+    most_a, most_b = most_a * scales.inverse, most_b * scales.inverse
     if slots is not None:
         over_a, row_a, further, over_b, row_b = divergences_of(
-            most_a * inverse, sum_a, further, most_b * inverse, sum_b, slots
+            most_a, sum_a, further, most_b, sum_b, slots
         )
-    return Of(shift_a, shift_b, over_a, over_b, further * over_a), row_a, row_b
+    else:
+        row_a, row_b = shift_a * scales.inverse, shift_b * scales.inverse
+        over_a, over_b = 1.0 / sum_a, 1.0 / sum_b
+    return (of_a, of_b), (row_a, row_b), (over_a, over_b), further * over_a
+
+
+@gluon_jit
+def _base(shift, scales):  # type: ignore[no-untyped-def]
+    """A slice's `Base`. Where the fix would overflow, all products are exact instead."""
+    rate = gl.where(gl.abs(shift * scales.rate) < 1073741824.0, scales.rate, scales.steep)
+    start = shift * rate
+    return Base(rate, start, gl.exp2(-gl.fma(shift, rate, -start)), shift)
+
+
+@gluon_jit
+def _power(x, base):  # type: ignore[no-untyped-def]
+    return gl.exp2(gl.fma(x, base.rate, -base.start))
+
+
+@gluon_jit
+def _weight(base, most, over, scales):  # type: ignore[no-untyped-def]
+    """What a slice's exponentials are multiplied by, so that the row's add up to one."""
+    return over * base.fix * gl.exp2((base.shift * scales.inverse - most) * 1.4426950408889634)
 
 
 @gluon_jit
@@ -330,23 +376,31 @@ def _wait(source, row, WAITING: gl.constexpr):  # type: ignore[no-untyped-def]
     for i in gl.static_range(WAITING):
         place = source + (row.columns + i * row.CHUNK)
         async_copy.async_copy_global_to_shared(waiting.index(i), place, cache_modifier=".cg")
-    async_copy.commit_group()
     return waiting
 
 
 @gluon_jit
-def _chunk(held, waiting, i: gl.constexpr, layout: gl.constexpr, HOW: gl.constexpr):  # type: ignore[no-untyped-def]
-    """A chunk of b in float32."""
-    if i < HOW.waiting:
-        value = waiting.index(i).load(layout)
-    else:
-        value = distinct(held[i - HOW.waiting], HOW.packed)
-    return value.to(gl.float32)
+def _chunk(parts, i: gl.constexpr, layout: gl.constexpr, HOW: gl.constexpr):  # type: ignore[no-untyped-def]
+    """A chunk in float32."""
+    held, waiting = parts
+    value = waiting.index(i).load(layout) if i < HOW.waiting else held[i - HOW.waiting]
+    if HOW.packed and value.dtype == gl.bfloat16:  # ptxas would take three instructions for two
+        return gl.inline_asm_elementwise(
+            "{.reg .b32 t; shl.b32 t, $2, 16; mov.b32 $0, t; and.b32 t, $2, 0xffff0000; "
+            "mov.b32 $1, t;}",
+            "=f,=f,r",
+            [value],
+            gl.float32,
+            is_pure=False,
+            pack=2,
+        )
+    return distinct(value, HOW.packed).to(gl.float32)
 
 
 @gluon_jit
-def _shift(values, at_ends, row, waiting=None, WAITING: gl.constexpr = 0):  # type: ignore[no-untyped-def]
+def _shift(parts, at_ends, row, WAITING: gl.constexpr):  # type: ignore[no-untyped-def]
     """The maximum of each slice, and what its exponentials are shifted by: 0 for −inf."""
+    values, waiting = parts
     highest = values[0].to(gl.float32)
     for i in gl.static_range(1, row.CHUNKS - WAITING):
         highest = gl.maximum(highest, values[i].to(gl.float32))
@@ -360,10 +414,13 @@ def _shift(values, at_ends, row, waiting=None, WAITING: gl.constexpr = 0):  # ty
 
 
 @gluon_jit
-def _wide_all(of, layout: gl.constexpr):  # type: ignore[no-untyped-def]
-    shifts = by_lane(of.shift_a, layout), by_lane(of.shift_b, layout)
-    overs = by_lane(of.over_a, layout), by_lane(of.over_b, layout)
-    return Of(shifts[0], shifts[1], overs[0], overs[1], by_lane(of.mean, layout))
+def _wide(base_a, base_b, of, layout: gl.constexpr):  # type: ignore[no-untyped-def]
+    """The same for each lane of a slice."""
+    rates = by_lane(base_a.rate, layout), by_lane(base_b.rate, layout)
+    starts = by_lane(base_a.start, layout), by_lane(base_b.start, layout)
+    weights = by_lane(of.weight_a, layout), by_lane(of.weight_b, layout)
+    of = Of(weights[0], weights[1], by_lane(of.mean, layout))
+    return Base(rates[0], starts[0], 0, 0), Base(rates[1], starts[1], 0, 0), of
 
 
 @jit
@@ -407,24 +464,27 @@ def _streamed(
             lanes = _absorb(lanes, a, b, rate)
     shift_a, over_a, scale_a = _joined(lanes.most_a, lanes.sum_a, rate)
     shift_b, over_b, _ = _joined(lanes.most_b, lanes.sum_b, rate)
-    of = Of(shift_a, shift_b, over_a, over_b, tl.sum(lanes.further * scale_a) * over_a)
+    mean = tl.sum(lanes.further * scale_a) * over_a
     if loss is not None:
-        divergence = (of.mean - shift_a + shift_b) * scales.inverse
+        divergence = (mean - shift_a + shift_b) * scales.inverse
         tl.store(loss + number, divergence + tl.log(over_a) - tl.log(over_b))
     if dstudent is not None:
         if dloss is not None:
             factor *= tl.load(dloss + number if HOW.each else dloss)
+        of = Of(over_a * factor, over_b * factor, mean)
         target = first_vector(dstudent, dstudent_at, number, HOW)
         if HOW.ends:
             first = first_element(dstudent, dstudent_at, number, HOW)
-            outer = _slope(end_a, end_b, of, scales, factor, HOW)
+            powers = tl.exp2((end_a - shift_a) * rate), tl.exp2((end_b - shift_b) * rate)
+            outer = _slope(end_a, end_b, powers, of, scales, HOW)
             tl.store(first + end, outer.to(dstudent.dtype.element_ty), mask=at_end)
         for start in range(0, vectors, LANES):
             if not HOW.whole:
                 a, b = _tile(rows, start, vectors, HOW)
             vector = start + vectors_of(0, LANES)
             places = target + offsets_of(vector, dstudent_at.col_stride, VECTOR)
-            inner = _slope(a, b, of, scales, factor, HOW)
+            pair = tl.exp2((a - shift_a) * rate), tl.exp2((b - shift_b) * rate)
+            inner = _slope(a, b, pair, of, scales, HOW)
             tl.store(places, inner.to(dstudent.dtype.element_ty), mask=vector < vectors)
 
 
@@ -448,9 +508,10 @@ def _absorb(lanes: Sums, a: tl.tensor, b: tl.tensor, rate: tl.tensor) -> Sums:
     """The sums of lanes with those of a tile."""
     most_a, shift_a, over_a = _raised(lanes.most_a, a, rate)
     most_b, shift_b, over_b = _raised(lanes.most_b, b, rate)
-    power, weighted, other = _terms(a, b, shift_a[:, :, None], shift_b[:, :, None], rate)
+    power = tl.exp2((a - shift_a[:, :, None]) * rate)
+    other = tl.exp2((b - shift_b[:, :, None]) * rate)
     sum_a = lanes.sum_a * over_a + tl.sum(power, 2)
-    further = lanes.further * over_a + tl.sum(weighted, 2)
+    further = lanes.further * over_a + tl.sum(_weighted(power, a - b), 2)
     return Sums(most_a, sum_a, further, most_b, lanes.sum_b * over_b + tl.sum(other, 2))
 
 

@@ -21,7 +21,7 @@ import torch.nn.functional as F
 from typing_extensions import override
 
 from ..compiled import CompiledFormula
-from ..kernel import Kernel, Operation
+from ..kernel import Kernel, Operation, with_gradient
 from ..peer import LIGER, Peer
 from ..traffic import M, N, Traffic
 from .operation import KL_DIV, KL_DIV_GRAD
@@ -66,11 +66,7 @@ class KlGradTorch(KlTorch):
 
     @override
     def __call__(self, student: torch.Tensor, teacher: torch.Tensor) -> Pair:
-        leaf = student.detach().requires_grad_()
-        with torch.enable_grad():
-            loss = _loss(leaf, teacher)
-        (dstudent,) = torch.autograd.grad(loss, leaf, torch.ones_like(loss))
-        return loss.detach(), dstudent
+        return with_gradient(_loss, student, teacher)
 
 
 class KlCompiled(CompiledFormula):

@@ -30,7 +30,7 @@ from ..compiled import CompiledFormula
 from ..cross_entropy.cluster import RowCluster
 from ..cross_entropy.rows import HELD, MOVED
 from ..cross_entropy.variants import HELD_OR_TILE, WIDEST, Chooses, LogprobEntropyTorch, Streaming
-from ..kernel import Kernel, Tensors, TorchFunction
+from ..kernel import Kernel, Tensors, TorchFunction, with_gradient
 from ..traffic import M, N, Traffic
 from .functions import GRADIENT, NUMBERS, TILE
 from .operation import LOG_SOFTMAX, LOGPROB_ENTROPY_BACKWARD, LOGPROB_ENTROPY_GRAD, LOGSUMEXP
@@ -190,12 +190,7 @@ class LogprobEntropyGradTorch(LogprobEntropyTorch):
 
     @override
     def __call__(self, logits: torch.Tensor, target: torch.Tensor) -> Any:
-        leaf = logits.detach().requires_grad_()
-        with torch.enable_grad():
-            made = super().__call__(leaf, target)
-        ones = torch.ones_like(made[0])
-        (dlogits,) = torch.autograd.grad(made, leaf, (ones, ones))
-        return *(each.detach() for each in made), dlogits
+        return with_gradient(super().__call__, logits, target)
 
 
 class LogprobEntropyBackwardCompiled(CompiledFormula):

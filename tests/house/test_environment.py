@@ -27,7 +27,7 @@ CONSTRAINTS = [
 PINNED = {canonicalize_name(r.name) for r in CONSTRAINTS}
 PEERS = {
     *("liger-kernel", "flag-gems", "sqlalchemy", "quack-kernels", "apache-tvm-ffi", "einops"),
-    *("torch-c-dlpack-ext", "nvidia-cutlass-dsl", "helion", "flash-attn-4"),
+    *("torch-c-dlpack-ext", "nvidia-cutlass-dsl", "helion", "flash-attn-4", "fla-core", "trl"),
     *(f"nvidia-cutlass-dsl-libs-{part}" for part in ("base", "core", "cu12", "cu13")),
 }
 

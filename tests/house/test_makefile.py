@@ -175,7 +175,7 @@ def test_extras_are_installed_as_pinned(monkeypatch: pytest.MonkeyPatch, tmp_pat
     peers, alone = (" ".join(words) for words in ran)
     assert "-c" in peers.split()
     assert "quack-kernels" in peers
-    assert alone.endswith("--no-deps flag-gems helion")
+    assert alone.endswith("--no-deps flag-gems helion trl")
 
 
 def test_ci_calls_the_test_command_and_says_what_it_skips(tmp_path: Path) -> None:
