@@ -24,7 +24,6 @@ from analysis.estimate import Estimate, Floats, geometric_mean
 from analysis.published import OPERATION
 from analysis.selection import TIMERS, timed, undisturbed
 from experiments.data.jobs import OURS, kernel_makers, named_grids
-from experiments.data.metrics import CAPTURED, COPY
 from experiments.data.rows import ITEM_BYTES
 
 ROOF = "roof"
@@ -98,8 +97,8 @@ def points(frame: pd.DataFrame, operation: str = OPERATION, ours: str = "") -> p
     by = frame["kernel"].map(maker)
     # an A/A sweep has each kernel under two names with a mark, which are no rivals
     role = pd.Series("", frame.index, dtype=object)
-    node = frame["kernel"].eq(COPY) & frame["timer"].isin(CAPTURED)
-    role[frame["operation"].isin(roofs) & ~frame["kernel"].str.contains("-") & ~node] = ROOF
+    bounds = frame["bounds"].eq(True) & ~frame["kernel"].str.contains("-")
+    role[frame["operation"].isin(roofs) & bounds] = ROOF
     role[mine & ~by.isin(["", OURS])] = "peer"
     role[mine & (frame["kernel"] == own)] = "ours"
     here = frame.assign(role=role, by=by, operation=operation)
@@ -119,13 +118,9 @@ def points(frame: pd.DataFrame, operation: str = OPERATION, ours: str = "") -> p
     roles = here.groupby(visit)["role"]
     both = roles.transform(lambda found: {"ours", "peer"} <= set(found)).astype(bool)
     kept = (here[both] if len(here) else here)[COLUMNS].rename(columns=NAMED)
-
-    def worth(one: pd.DataFrame) -> int:
-        return len(one[one["role"] == "peer"].drop_duplicates([*PLACE, "kernel"]))
-
-    best = kept.iloc[:0]
-    for _, card in kept.groupby("gpu"):
-        best = pd.concat([best, max((one for _, one in card.groupby("set")), key=worth)])
+    peers = kept[kept["role"] == "peer"].drop_duplicates([*PLACE, "set", "kernel"])
+    sets = peers.value_counts(["gpu", "set"]).sort_index().groupby("gpu").idxmax()
+    best = kept[pd.MultiIndex.from_frame(kept[["gpu", "set"]]).isin(sets.tolist())]
     order: dict[Any, list[Any]] = {"timer": [*TIMERS], "dtype": [*ITEM_BYTES]}
     order |= {"tuned": [True, False], "gpu": [*best["gpu"].value_counts().index]}
     return best.sort_values(
@@ -158,8 +153,8 @@ def pairs(found: pd.DataFrame, over: str = "peers") -> pd.DataFrame:
 
     Args:
         found: Points of one operation.
-        over: ``peers`` for the fastest public kernel at each place, ``roof`` (or ``copy``) for the
-            fastest kernel that only moves, a maker for the fastest of that one's, or a kernel.
+        over: ``peers`` for the fastest public kernel at each place, ``roof`` for the fastest
+            kernel that only moves, a maker for the fastest of that one's, or a kernel.
 
     Returns:
         A line per place and visit, without suspect visits where a place has others: ``rival_us``,
@@ -167,11 +162,11 @@ def pairs(found: pd.DataFrame, over: str = "peers") -> pd.DataFrame:
         those of the rival's with ``_rival``. ``less`` is the bytes that the operation moves over
         those that the rival's operation moves: 1 but for a roof.
     """
-    roof = over in (ROOF, COPY)
+    roof = over == ROOF
     others = found[found["role"] == (ROOF if roof else "peer")]
-    if over in set(found["kernel"]) and not roof:
+    if over in set(found["kernel"]):
         others = found[found["kernel"] == over]
-    elif not roof and over != "peers":
+    elif over not in (ROOF, "peers"):
         others = others[others["by"] == over]
     columns = [*PLACE, *VISIT, "kernel", "us", "low_us", "high_us"]
     columns += ["samples_us", "bytes", "label", "suspect"]
