@@ -10,8 +10,6 @@ and the share of a roof are defined here, once.
 from __future__ import annotations
 
 import math
-from array import array
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -194,7 +192,7 @@ def ratios(found: pd.DataFrame, over: str = "peers") -> pd.DataFrame:
     """
     both, each = pairs(found, over), list[dict[str, Any]]()
     for _, one in both.groupby(PLACE, sort=False):
-        times = samples_of(one, "_rival"), samples_of(one)
+        times = one["samples_us_rival"].tolist(), one["samples_us"].tolist()
         mean = estimate.of_rounds(*times, recordings=list(one["recording"]))
         each.append(
             dict(zip(ENDS, (mean.value, mean.low, mean.high), strict=True))
@@ -231,7 +229,8 @@ def shares(found: pd.DataFrame) -> pd.DataFrame:
     for at, share, (_, one) in zip(lines.index, lines["ratio"], places, strict=True):
         if one["arithmetic_us"].notna().all():
             us = geometric_mean(one["arithmetic_us"])
-            own = estimate.of_rounds(samples_of(one), recordings=list(one["recording"]))
+            samples, recordings = one["samples_us"].tolist(), one["recording"].tolist()
+            own = estimate.of_rounds(samples, recordings=recordings)
             if us / own.value > share:
                 lines.loc[at, ENDS] = [us / own.value, us / own.high, us / own.low]
     return lines.assign(share=lines["ratio"])
@@ -301,13 +300,3 @@ def _joined_cards(both: pd.DataFrame) -> pd.Series:
     sweep = both["recording"].str.split("/").str[0]
     again = both.assign(_sweep=sweep).duplicated(["_sweep", *PLACE, "round"])
     return both["recording"].where(sweep.isin(sweep[again]), sweep)
-
-
-def samples_of(one: pd.DataFrame, end: str = "") -> list[Sequence[float]]:
-    """The samples of each visit, µs; of a row without them, its interval's ends and its middle."""
-    columns = (f"samples_us{end}", f"low_us{end}", "rival_us" if end else "us", f"high_us{end}")
-    found: list[Sequence[float]] = []
-    for samples, *interval in zip(*(one[name].tolist() for name in columns), strict=True):
-        known = isinstance(samples, array | list) and len(samples) > 0
-        found.append(samples if known else [us for us in interval if not math.isnan(us)])
-    return found
