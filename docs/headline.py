@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
+from scipy.stats import gmean
 
 from experiments.data.errors import command
 
@@ -15,7 +15,7 @@ BY = {one.stem: one.read_text().partition("\nby: ")[2] for one in Path("conf/ker
 files = [one for name in SETS for one in Path("outputs/reference").glob(f"{name}/*/rows.jsonl.gz")]
 rows = pd.concat(pd.read_json(path, lines=True, dtype=False) for path in files)
 jobs = pd.concat(pd.read_json(path.with_name("jobs.jsonl.gz"), lines=True) for path in files)
-rows["drawn"] = np.repeat(jobs["job"].str.startswith("held_out").to_numpy(), jobs["rows"])
+rows["drawn"] = jobs["job"].repeat(jobs["rows"].tolist()).str.startswith("held_out").to_numpy()
 rows["tuned"] = ~rows.groupby(["operation", "cols"])["drawn"].transform("all")
 rows["tuned"] |= rows["cols"].isin([1280, 20480, 50257])  # kernels were changed for these since
 rows["by"] = rows["kernel"].map(BY).str.split().str[0]
@@ -29,11 +29,10 @@ both = both.assign(large=both["compulsory_bytes"] >= 256e6, few=both["rows"] <= 
 # no win is above the roof: where most visits are, the roof's time counts
 both["above"] = both["time_high_us_own"] < both["time_low_us_roof"]
 most = both.groupby([*POINT, "kernel"])["above"].transform("mean") > 0.5
-both["log"] = np.log(both["time_us"] / both["time_us_own"].mask(most, both["time_us_roof"]))
-means = both.groupby([*POINT, "kernel", "by"])["log"].mean().reset_index()
+both["speed"] = both["time_us"] / both["time_us_own"].mask(most, both["time_us_roof"])
+means = both.groupby([*POINT, "kernel", "by"])["speed"].agg(gmean).reset_index()
 means["quack"] = means["by"] == "quack"
-points = means.groupby(POINT).agg({"log": "min", "quack": "max"})
+points = means.groupby(POINT).agg({"speed": "min", "quack": "max"})
 groups = ("large", "tuned"), ("large", "few", "quack"), ("large", "few", "tuned", "quack")
-logs = [points.groupby(["operation", *by])["log"] for by in groups]
-speeds = [one.agg(points="size", speed=lambda each: np.exp(each.mean())) for one in logs]
+speeds = [points.groupby(["operation", *by])["speed"].agg(["size", gmean]) for by in groups]
 command(lambda: print(*speeds, sep="\n"))
