@@ -9,13 +9,11 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import io
-import os
 import sys
-import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
+from experiments.data.errors import Parser, command
 from experiments.data.files import RowsError
 
 # A command is a module of analysis with `arguments(parser)`, where it takes more than the common
@@ -35,35 +33,15 @@ OTHERS = {
 }
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> None:  # type: ignore[override]
-        self.exit(2, f"error: {message}\n")
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs a command; returns the exit status: 2 for wrong input, 130 where interrupted."""
+    """Runs a command; returns the exit status, as `command` gives it."""
     words = list(sys.argv[1:] if arguments is None else arguments)
-    verbose = "--verbose" in words
-    if isinstance(sys.stdout, io.TextIOWrapper):  # where it takes no ×, it shows \xd7
-        sys.stdout.reconfigure(errors="backslashreplace")
-    try:
+
+    def act() -> int:
         options = _parser(words[:1]).parse_args(words)
         return int(importlib.import_module(f"analysis.{options.command}").run(options))
-    except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        return 130
-    except BrokenPipeError:
-        # nobody reads on, as after `| head`; the interpreter must not complain while it ends
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        return 0
-    except (RowsError, OSError) as error:
-        if verbose:
-            traceback.print_exc()
-        text = str(error)
-        if isinstance(error, OSError) and error.strerror and error.filename:
-            text = f"{error.filename}: {error.strerror}"
-        print(f"error: {text}", file=sys.stderr)
-        return 2
+
+    return command(act, "--verbose" in words, interrupted="interrupted")
 
 
 def only(listed: str, known: Sequence[str]) -> tuple[str, ...]:
@@ -87,26 +65,26 @@ def finish(made: Sequence[Path], missing: Sequence[str] = ()) -> None:
 
 
 def _parser(asked: Sequence[str]) -> argparse.ArgumentParser:
-    parser = _Parser(prog="python -m analysis", description="What recorded rows mean.")
-    commands = parser.add_subparsers(required=True, metavar="COMMAND", parser_class=_Parser)
+    parser = Parser(prog="python -m analysis", description="What recorded rows mean.")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
     for name, summary in (DRAWING | OTHERS).items():
-        command = commands.add_parser(name, help=summary, description=summary)
-        command.set_defaults(command=name)
-        command.add_argument("--verbose", action="store_true", help="show an error's traceback")
+        own = commands.add_parser(name, help=summary, description=summary)
+        own.set_defaults(command=name)
+        own.add_argument("--verbose", action="store_true", help="show an error's traceback")
         if name in DRAWING:
             recorded = "a folder of rows (default: outputs/reference, the recorded ones)"
-            own = f"default: {name}/ in the rows"
+            beside = f"default: {name}/ in the rows"
             ours = "the kernel compared with the public ones"
-            command.add_argument("--rows", type=Path, metavar="DIR", help=recorded)
-            command.add_argument("--out", type=Path, metavar="DIR", help=own)
-            command.add_argument("--ours", default="", metavar="KERNEL", help=ours)
+            own.add_argument("--rows", type=Path, metavar="DIR", help=recorded)
+            own.add_argument("--out", type=Path, metavar="DIR", help=beside)
+            own.add_argument("--ours", default="", metavar="KERNEL", help=ours)
         if name in ("figures", "tables"):
             some = f"make only these {name}, such as limits,headline"
-            command.add_argument("--only", default="", metavar="NAMES", help=some)
+            own.add_argument("--only", default="", metavar="NAMES", help=some)
         if name in asked and hasattr(
             found := importlib.import_module(f"analysis.{name}"), "arguments"
         ):
-            found.arguments(command)
+            found.arguments(own)
     return parser
 
 

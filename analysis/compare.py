@@ -23,8 +23,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy.special import stdtr  # P(T < t) of Student's t with df degrees of freedom
 
-from analysis.estimate import Floats, geometric_mean, holm, log_reach, quantile, tail
+from analysis.estimate import Floats, geometric_mean, holm, log_reach, quantile
 from analysis.figures.style import variant_order
 from analysis.format import Cell, Table, keys_of, number_text, table, texts, write_table
 from analysis.load import Inputs, kernel_name, read_inputs
@@ -181,9 +182,9 @@ def judged(points: pd.DataFrame, threshold: float = THRESHOLD) -> pd.DataFrame:
     timed = both[both["base_rounds"].gt(0) & both["head_rounds"].gt(0)]
     difference = (timed["head_log"] - timed["base_log"]).to_numpy(float)
     error, df, floor = _errors(timed)
-    p, limit = holm(2 * tail(np.abs(difference) / error, df)), np.log1p(threshold)
+    p, limit = holm(2 * stdtr(df, -np.abs(difference) / error)), np.log1p(threshold)
     # the chance of such a slowdown if it were no more than the threshold: a family of its own
-    beyond = holm(tail((difference - limit) / error, df)) <= ALPHA / 2
+    beyond = holm(stdtr(df, (limit - difference) / error)) <= ALPHA / 2
     alone = quantile(ALPHA / 2, df) * error
     every = quantile(ALPHA / 2 / max(len(timed), 1), df) * error
     different = (p <= ALPHA) & (np.abs(difference) > floor)

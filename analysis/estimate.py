@@ -106,11 +106,6 @@ def of_rounds(*timed: Rounds, recordings: Sequence[Hashable] | None = None) -> E
     return over_recordings(found.values(), resolution)
 
 
-def tail(t: ArrayLike, df: ArrayLike) -> Floats:
-    """P(T > t) of Student's t with ``df`` degrees of freedom; both may be arrays."""
-    return np.asarray(special.stdtr(df, -np.asarray(t, float)))
-
-
 def quantile(level: ArrayLike, df: ArrayLike) -> Floats:
     """The t above which lies a share ``level`` (at most one half) of the distribution."""
     return np.asarray(-special.stdtrit(df, level))

@@ -121,7 +121,8 @@ def load(rows: Path | str) -> pd.DataFrame:
     one ``rows.jsonl`` or ``rows.jsonl.gz``. A point counts once, at its last attempt. A number that
     does not apply is NaN. Units are in the columns' names; ``above_roof`` is a bool, ``settings``
     the tunables as text. ``recording`` names the sweep and the card, ``set`` the folder that holds
-    the recording: rows of two sets are never compared.
+    the recording: rows of two sets are never compared. A row without samples has its interval's
+    ends and its middle in their place.
 
     Raises:
         RowsError: a line is malformed (named by file and line), or there are no rows at all.
@@ -134,8 +135,9 @@ def load(rows: Path | str) -> pd.DataFrame:
     for path in rows_files(rows):
         folder = visible(_set_of(path, rows), LONGEST_NAME)
         for row in read_rows(path):
-            if row.samples_us is not None:  # an array takes a quarter of a list's memory
-                vars(row)["samples_us"] = array("d", row.samples_us)
+            ends = filter(None, (row.time_low_us, row.time_us, row.time_high_us))
+            # an array takes a quarter of a list's memory
+            vars(row)["samples_us"] = array("d", row.samples_us or ends)
             read.append(row)
             sets.setdefault(row.sweep, folder)
             if len(read) > MOST_ROWS:

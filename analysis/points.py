@@ -10,8 +10,6 @@ and the share of a roof are defined here, once.
 from __future__ import annotations
 
 import math
-from array import array
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -24,7 +22,6 @@ from analysis.estimate import Estimate, Floats, geometric_mean
 from analysis.published import OPERATION
 from analysis.selection import TIMERS, timed, undisturbed
 from experiments.data.jobs import OURS, kernel_makers, named_grids
-from experiments.data.metrics import CAPTURED, COPY
 from experiments.data.rows import ITEM_BYTES
 
 ROOF = "roof"
@@ -98,8 +95,8 @@ def points(frame: pd.DataFrame, operation: str = OPERATION, ours: str = "") -> p
     by = frame["kernel"].map(maker)
     # an A/A sweep has each kernel under two names with a mark, which are no rivals
     role = pd.Series("", frame.index, dtype=object)
-    node = frame["kernel"].eq(COPY) & frame["timer"].isin(CAPTURED)
-    role[frame["operation"].isin(roofs) & ~frame["kernel"].str.contains("-") & ~node] = ROOF
+    bounds = frame["bounds"].eq(True) & ~frame["kernel"].str.contains("-")
+    role[frame["operation"].isin(roofs) & bounds] = ROOF
     role[mine & ~by.isin(["", OURS])] = "peer"
     role[mine & (frame["kernel"] == own)] = "ours"
     here = frame.assign(role=role, by=by, operation=operation)
@@ -119,13 +116,9 @@ def points(frame: pd.DataFrame, operation: str = OPERATION, ours: str = "") -> p
     roles = here.groupby(visit)["role"]
     both = roles.transform(lambda found: {"ours", "peer"} <= set(found)).astype(bool)
     kept = (here[both] if len(here) else here)[COLUMNS].rename(columns=NAMED)
-
-    def worth(one: pd.DataFrame) -> int:
-        return len(one[one["role"] == "peer"].drop_duplicates([*PLACE, "kernel"]))
-
-    best = kept.iloc[:0]
-    for _, card in kept.groupby("gpu"):
-        best = pd.concat([best, max((one for _, one in card.groupby("set")), key=worth)])
+    peers = kept[kept["role"] == "peer"].drop_duplicates([*PLACE, "set", "kernel"])
+    sets = peers.value_counts(["gpu", "set"]).sort_index().groupby("gpu").idxmax()
+    best = kept[pd.MultiIndex.from_frame(kept[["gpu", "set"]]).isin(sets.tolist())]
     order: dict[Any, list[Any]] = {"timer": [*TIMERS], "dtype": [*ITEM_BYTES]}
     order |= {"tuned": [True, False], "gpu": [*best["gpu"].value_counts().index]}
     return best.sort_values(
@@ -158,8 +151,8 @@ def pairs(found: pd.DataFrame, over: str = "peers") -> pd.DataFrame:
 
     Args:
         found: Points of one operation.
-        over: ``peers`` for the fastest public kernel at each place, ``roof`` (or ``copy``) for the
-            fastest kernel that only moves, a maker for the fastest of that one's, or a kernel.
+        over: ``peers`` for the fastest public kernel at each place, ``roof`` for the fastest
+            kernel that only moves, a maker for the fastest of that one's, or a kernel.
 
     Returns:
         A line per place and visit, without suspect visits where a place has others: ``rival_us``,
@@ -167,11 +160,11 @@ def pairs(found: pd.DataFrame, over: str = "peers") -> pd.DataFrame:
         those of the rival's with ``_rival``. ``less`` is the bytes that the operation moves over
         those that the rival's operation moves: 1 but for a roof.
     """
-    roof = over in (ROOF, COPY)
+    roof = over == ROOF
     others = found[found["role"] == (ROOF if roof else "peer")]
-    if over in set(found["kernel"]) and not roof:
+    if over in set(found["kernel"]):
         others = found[found["kernel"] == over]
-    elif not roof and over != "peers":
+    elif over not in (ROOF, "peers"):
         others = others[others["by"] == over]
     columns = [*PLACE, *VISIT, "kernel", "us", "low_us", "high_us"]
     columns += ["samples_us", "bytes", "label", "suspect"]
@@ -199,7 +192,7 @@ def ratios(found: pd.DataFrame, over: str = "peers") -> pd.DataFrame:
     """
     both, each = pairs(found, over), list[dict[str, Any]]()
     for _, one in both.groupby(PLACE, sort=False):
-        times = samples_of(one, "_rival"), samples_of(one)
+        times = one["samples_us_rival"].tolist(), one["samples_us"].tolist()
         mean = estimate.of_rounds(*times, recordings=list(one["recording"]))
         each.append(
             dict(zip(ENDS, (mean.value, mean.low, mean.high), strict=True))
@@ -236,7 +229,8 @@ def shares(found: pd.DataFrame) -> pd.DataFrame:
     for at, share, (_, one) in zip(lines.index, lines["ratio"], places, strict=True):
         if one["arithmetic_us"].notna().all():
             us = geometric_mean(one["arithmetic_us"])
-            own = estimate.of_rounds(samples_of(one), recordings=list(one["recording"]))
+            samples, recordings = one["samples_us"].tolist(), one["recording"].tolist()
+            own = estimate.of_rounds(samples, recordings=recordings)
             if us / own.value > share:
                 lines.loc[at, ENDS] = [us / own.value, us / own.high, us / own.low]
     return lines.assign(share=lines["ratio"])
@@ -306,13 +300,3 @@ def _joined_cards(both: pd.DataFrame) -> pd.Series:
     sweep = both["recording"].str.split("/").str[0]
     again = both.assign(_sweep=sweep).duplicated(["_sweep", *PLACE, "round"])
     return both["recording"].where(sweep.isin(sweep[again]), sweep)
-
-
-def samples_of(one: pd.DataFrame, end: str = "") -> list[Sequence[float]]:
-    """The samples of each visit, µs; of a row without them, its interval's ends and its middle."""
-    columns = (f"samples_us{end}", f"low_us{end}", "rival_us" if end else "us", f"high_us{end}")
-    found: list[Sequence[float]] = []
-    for samples, *interval in zip(*(one[name].tolist() for name in columns), strict=True):
-        known = isinstance(samples, array | list) and len(samples) > 0
-        found.append(samples if known else [us for us in interval if not math.isnan(us)])
-    return found

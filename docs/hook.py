@@ -16,8 +16,7 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).parents[1]
-LINK = re.compile(r"(?<=\]\()(?!https?:|#)([^)#\s]+)(#[^)\s]*)?(?=\))")
-WHOLE = re.compile(r"(?<!!)\[([^\]]+)\]\((?!https?:|#)([^)#\s]+)\)")
+LINK = re.compile(r"\[([^\]]*)\]\((?!https?:|#)([^)#\s]+)(#[^)\s]*)?\)")
 SHOWN = (".md", ".png", ".svg")  # what the site shows; another file is named
 log = get_plugin_logger(__name__)
 
@@ -26,7 +25,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Adds the root's pages, README.md as the index, and what pages link of outputs/."""
     brought = {Path(page.name): page for page in ROOT.glob("*.md")}
     for page in (*brought.values(), *sorted((ROOT / "docs").glob("*.md"))):
-        for target, _ in LINK.findall(page.read_text(encoding="utf-8")):
+        for _, target, _ in LINK.findall(page.read_text(encoding="utf-8")):
             place = _place(page.parent, target)
             if not (ROOT / place).exists():
                 log.warning("%s links %s, which is not there", page.name, target)
@@ -43,17 +42,14 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         return markdown
     folder = Path(page.file.abs_src_path or ROOT).parent
 
-    def named(match: re.Match[str]) -> str:
+    def moved(match: re.Match[str]) -> str:
         place = _place(folder, match[2])
         if place.suffix in SHOWN:
-            return match[0]
+            return f"[{match[1]}]({_uri(place)}{match[3] or ''})"
         same = match[1].strip("`").rstrip("/") == place.as_posix().rstrip("/")
         return f"`{place}`" if same else f"{match[1]} (`{place}`)"
 
-    def moved(match: re.Match[str]) -> str:
-        return _uri(_place(folder, match[1])) + (match[2] or "")
-
-    return LINK.sub(moved, WHOLE.sub(named, markdown))
+    return LINK.sub(moved, markdown)
 
 
 def _uri(place: Path) -> str:

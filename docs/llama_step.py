@@ -33,14 +33,6 @@ def by_torch(logits: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
     return F.cross_entropy(logits.float().view(-1, logits.shape[-1]), target.reshape(-1))
 
 
-def by_liger(logits: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-    """The same by Liger-Kernel, which writes the gradient over the logits."""
-    from liger_kernel.transformers import LigerCrossEntropyLoss
-
-    loss: torch.Tensor = LigerCrossEntropyLoss()(logits.flatten(0, -2), target.flatten())
-    return loss
-
-
 def policy_by_torch(logits: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
     """−log p[target] − bonus·entropy, the mean over tokens, in float32."""
     logp = torch.log_softmax(logits.float(), -1)
@@ -64,21 +56,17 @@ def measured(
     model: Any, tokens: torch.Tensor, loss: Loss, steps: int
 ) -> tuple[float, float, float]:
     """The first loss, the median ms of a step, and the peak memory in GiB (0 on a CPU)."""
-    on_card, times, first = tokens.is_cuda, [], float("nan")
-    for step in range(steps + 2):  # two to warm up
-        if on_card:
-            torch.cuda.synchronize()
+    found, times = [], []
+    for _ in range(steps + 2):  # two to warm up
+        if tokens.is_cuda:
             torch.cuda.reset_peak_memory_stats()
         began = time.perf_counter()
         value = loss(model(input_ids=tokens[:, :-1]).logits, tokens[:, 1:])
         value.backward()
-        first = value.item() if step == 0 else first
         model.zero_grad(set_to_none=True)
-        if on_card:
-            torch.cuda.synchronize()
+        found.append(value.item())  # waits for the whole step
         times.append(1e3 * (time.perf_counter() - began))
-    peak = torch.cuda.max_memory_allocated() / 2**30 if on_card else 0.0
-    return first, statistics.median(times[2:]), peak
+    return found[0], statistics.median(times[2:]), torch.cuda.max_memory_allocated() / 2**30
 
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, float]:
@@ -102,7 +90,10 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, float]:
     losses = dict(HEADS[options.head])
     losses["compile"] = torch.compile(losses["torch"], dynamic=False)
     if options.head == "loss" and device == "cuda" and find_spec("liger_kernel"):
-        losses["liger"] = by_liger
+        from liger_kernel.transformers import LigerCrossEntropyLoss
+
+        liger = LigerCrossEntropyLoss()  # it writes the gradient over the logits
+        losses["liger"] = lambda x, target: liger(x.flatten(0, -2), target.flatten())
     found = {}
     for name, loss in losses.items():
         found[name], step_ms, peak_gib = measured(model, tokens, loss, options.steps)

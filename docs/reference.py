@@ -41,12 +41,8 @@ DRAWINGS: dict[str, tuple[str, ...]] = {
 }
 
 
-def draw(out: Path, folders: Sequence[str] = ()) -> None:
-    """Draws everything, or some folders, below ``out``.
-
-    Raises:
-        RuntimeError: a command failed; it has the command and what was printed.
-    """
+def _draw(out: Path, folders: Sequence[str] = ()) -> None:
+    """Draws everything, or some folders, below ``out``."""
     reading, printed = sys.modules[load.__module__], io.StringIO()
     with (
         mock.patch.object(reading, "load", cache(load)),  # several commands draw the same rows
@@ -133,7 +129,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error("a FOLDER is one of those listed by --help, and none goes with --write")
     with tempfile.TemporaryDirectory() as scratch:
         drawn = Path(scratch)
-        draw(drawn, options.folders)
+        _draw(drawn, options.folders)
         if options.write:
             write(drawn)
             for page in PAGES:

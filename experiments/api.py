@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from experiments.child import ROOT
+from experiments.data.errors import Parser, SweepFailed, UserError, command
 from experiments.data.jobs import CONF, read_yaml
 from experiments.data.metrics import derive, latest
 from experiments.data.rows import Row, read_rows, rows_files
-from experiments.errors import Parser, SweepFailed, UserError, command
 from experiments.run import act_on
 from experiments.sweep.client import Worker, WorkerDied, drives
 from experiments.sweep.jobs import OUTSIDE, outside_name

@@ -11,9 +11,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from experiments.data.errors import Parser, UserError, command
 from experiments.data.jobs import ABOUT, CONF, read_yaml
 from experiments.data.records import COUNTS, Count, write_records
-from experiments.errors import Parser, UserError, command
 from experiments.sweep.client import Worker, WorkerDied
 from experiments.sweep.jobs import OUTSIDE
 

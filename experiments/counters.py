@@ -29,9 +29,9 @@ from pathlib import Path
 import pandas as pd
 
 from experiments import child
+from experiments.data.errors import UserError, command
 from experiments.data.records import COUNTERS, Counters, read_records, write_records
 from experiments.data.rows import read_rows
-from experiments.errors import UserError, command
 from experiments.profile import LIST
 
 METRICS = {  # by the field of a record

@@ -16,9 +16,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from experiments.data.errors import SweepFailed, UserError
 from experiments.data.records import write_records
 from experiments.data.rows import Row
-from experiments.errors import SweepFailed, UserError
 from experiments.sweep.cards import WorkerPool, cards_of
 from experiments.sweep.client import LEAVING_LIMIT_S
 from experiments.sweep.jobs import Job, options_of

@@ -10,15 +10,16 @@ import re
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
 from experiments.child import ROOT
+from experiments.data.errors import Parser, SweepFailed, UserError, command
 from experiments.data.files import validated
 from experiments.data.jobs import Config
 from experiments.data.recordings import Place, recorded_jobs
 from experiments.data.rows import Row
-from experiments.errors import Parser, SweepFailed, UserError, command
 from experiments.sweep.driver import run
 from experiments.sweep.jobs import Job, kernel_of_today
 
@@ -29,30 +30,26 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--rows", type=Path, required=True, metavar="DIR", help="what was recorded")
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="for the new rows")
     parser.add_argument("--dry-run", action="store_true", help="list the points, measure nothing")
-    return command(lambda: reproduce(**vars(parser.parse_args(arguments))))
+    return command(lambda: _reproduce(**vars(parser.parse_args(arguments))))
 
 
-def reproduce(rows: Path, out: Path, dry_run: bool) -> int:
-    """Runs every recorded sweep again, accounts for its points, and compares.
-
-    Raises:
-        UserError: the rows cannot be repeated here; nothing was measured.
-    """
+def _reproduce(rows: Path, out: Path, dry_run: bool) -> int:
+    """Runs every recorded sweep again, accounts for its points, and compares."""
     rows, out = rows.resolve(), out.resolve()
     roots = {path.parent: out / path.parent.relative_to(rows) for path in rows.rglob("sweep.json")}
     if {*roots} & {*roots.values()}:
         raise UserError(f"--out {out} is a recorded sweep itself; name another folder")
-    sweeps = [*filter(None, (jobs_of(root, roots[root], dry_run) for root in sorted(roots)))]
+    every = [(to, [*_jobs_of(root, to, dry_run)]) for root, to in sorted(roots.items())]
+    sweeps = [(to, jobs) for to, jobs in every if jobs]
     if not sweeps:
         raise UserError(f"{rows}: no rows with their sweep.json; name a sweep's folder")
     reasons = Counter[str]()
-    for jobs in sweeps:
+    for to, jobs in sweeps:
         with suppress(SweepFailed):  # what failed has another status, or no row
             run([job for job, _ in jobs], sorted({r.card for _, old in jobs for r in old.values()}))
-        again = {one.name: one.last for one in recorded_jobs(Path(jobs[0][0].config["out"]))}
+        again = {(one.name, at): row for one in recorded_jobs(to) for at, row in one.last.items()}
         for job, old in jobs:
-            new = again.get(job.name, {})
-            reasons.update(difference(row, new.get(place)) for place, row in old.items())
+            reasons.update(difference(row, again.get((job.name, at))) for at, row in old.items())
     if dry_run:
         return 0
     print(f"\n{reasons.pop('', 0):,} points were measured again as recorded.")
@@ -63,21 +60,15 @@ def reproduce(rows: Path, out: Path, dry_run: bool) -> int:
     return max(compared.returncode, int(bool(reasons)))
 
 
-def jobs_of(root: Path, out: Path, dry_run: bool = False) -> list[tuple[Job, dict[Place, Row]]]:
-    """What measures a sweep's points again and no others, each job with its points' last rows.
-
-    A recorded folder may be anybody's: no tracker, and kernels below ``kernels/`` alone.
-
-    Raises:
-        UserError: the files beside rows do not say how they were measured.
-    """
+def _jobs_of(root: Path, out: Path, dry_run: bool) -> Iterator[tuple[Job, dict[Place, Row]]]:
+    """What measures a sweep's points again and no others, each job with its points' last rows."""
     found = [(one, one.last) for one in recorded_jobs(root) if one.rows]
     rounds = 1 + max((place[3] for _, rows in found for place in rows), default=0)
+    # the folder may be anybody's: no tracker, and kernels below kernels/ alone
     ours = {"out": str(out), "dry_run": dry_run, "rounds": rounds, "tracker": {"backend": "none"}}
     ours |= {"only_failed": False, "overwrite": False}
-    jobs = []
     for one, rows in found:
-        new = [*rows.values()][-1]
+        new = one.rows[-1]
         try:
             now = validated(Config, one.config).model_dump() | ours
             now["kernel"] = kernel_of_today(new.kernel, now["kernel"])
@@ -90,8 +81,7 @@ def jobs_of(root: Path, out: Path, dry_run: bool = False) -> list[tuple[Job, dic
             raise UserError(f"{root}: {one.name}: {why}") from None
         shapes, dtypes = {place[1:3]: 0 for place in rows}, {place[0]: 0 for place in rows}
         points = frozenset(place[:3] for place in rows)
-        jobs.append((Job(one.name, new.kernel, config, (*shapes,), (*dtypes,), (), points), rows))
-    return jobs
+        yield Job(one.name, new.kernel, config, (*shapes,), (*dtypes,), (), points), rows
 
 
 def difference(old: Row, new: Row | None) -> str:

@@ -16,8 +16,8 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from experiments.data.errors import SweepFailed, UserError, command
 from experiments.data.jobs import CONF
-from experiments.errors import SweepFailed, UserError, command
 from experiments.sweep import jobs
 
 SHOWS = ("help", "hydra_help", "cfg", "info", "shell_completion")
@@ -76,12 +76,10 @@ def act_on(arguments: list[str]) -> None:
                 words.append(f"hydra.searchpath=['{path}']")
             with hydra.initialize_config_dir(str(CONF), version_base="1.3"):
                 launch(words)
-    except (SweepFailed, UserError, BrokenPipeError):
-        raise
     except (HydraException, OmegaConfBaseException) as error:
         raise UserError(jobs.reason_of(error)) from error
-    except OSError as error:
-        raise UserError(f"cannot write {error.filename}: {error.strerror}") from error
+    except (SweepFailed, UserError, OSError):
+        raise
     except Exception as error:  # a fault of ours, or of a library of ours, is one line too
         raise UserError(f"{type(error).__name__}: {error}") from error
 

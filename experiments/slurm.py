@@ -25,11 +25,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from experiments import child
+from experiments.data.errors import SweepFailed, UserError, command, on_one_line
 from experiments.data.jobs import TrackerConfig
 from experiments.data.metrics import latest
 from experiments.data.recordings import recorded_jobs
 from experiments.data.rows import Row, rows_files
-from experiments.errors import SweepFailed, UserError, command, on_one_line
 from experiments.sweep.driver import run as run_sweep
 from experiments.sweep.jobs import Job, options_of
 from experiments.sweep.record import folder_lock, read_object, sweep_name, write_json

@@ -28,10 +28,10 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from experiments import child
+from experiments.data.errors import Parser, UserError, command
 from experiments.data.jobs import TrackerConfig
 from experiments.data.metrics import DERIVED, derive
 from experiments.data.rows import EXPECTED, Row
-from experiments.errors import Parser, UserError, command
 from experiments.sweep.jobs import Job
 
 AXES = {"M": "rows", "N": "cols", "round": "round"}

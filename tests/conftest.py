@@ -29,8 +29,8 @@ if not torch.cuda.is_available():
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+from experiments.data.errors import command
 from experiments.data.rows import Row, read_rows, rows_files
-from experiments.errors import command
 from experiments.run import act_on
 from experiments.sweep import driver
 from experiments.sweep.cards import WorkerPool

@@ -89,7 +89,8 @@ class Card:
         for other in tops[1:]:
             both = rival.merge(other[[*VISIT, *sums]], on=VISIT, suffixes=("", "_more"))
             added = {name: both[name] + both[f"{name}_more"] for name in sums}
-            rival = both.assign(**added, samples_us=None)
+            rival = both.assign(**added)
+            rival["samples_us"] = rival[sums].to_numpy().tolist()
         rows = [rival.assign(role="peer", kernel=top, by=""), ours.assign(role="ours", by="")]
         return _compared(pd.concat(rows, ignore_index=True), top, ANY, needs, mean)
 
@@ -120,12 +121,10 @@ class Card:
         """A kernel's time at each place, µs; those above the roof too, unless not ``doubtful``."""
         (found,) = self._timed([kernel], where, doubtful)
         found = undisturbed(found, PLACE)
-        numbers = {
-            at: of_rounds(beside.samples_of(one), recordings=list(one["recording"])).of(
-                one["label"]
-            )
-            for at, one in found.groupby(PLACE)
-        }
+        numbers = dict[Any, Estimate]()
+        for at, one in found.groupby(PLACE):
+            samples, recordings = one["samples_us"].tolist(), one["recording"].tolist()
+            numbers[at] = of_rounds(samples, recordings=recordings).of(one["label"])
         return Points(numbers, f"needs timed rows of {kernel} at {where}")
 
     def rates(self, kernel: str, where: Where = ANY) -> Points:

@@ -7,7 +7,6 @@ their numbers agree.
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
 
@@ -202,14 +201,11 @@ def versions(inputs: Inputs, points: Mapping[str, pd.DataFrame]) -> str:
 
 def mixed_code(rows: pd.DataFrame) -> list[str]:
     """Why rows are not of one code: kernels of several sources, recordings of no clean commit."""
-    sources, unclean = defaultdict[str, set[Any]](set), set[str]()
-    columns = (rows[name] for name in ("kernel", "recording", "environment"))
-    for kernel, recording, one in zip(*columns, strict=True):
-        sources[kernel].add(one.get("source"))
-        if one.get("dirty") is not False or not one.get("commit"):
-            unclean.add(recording)
-    several = sorted(f"{name} of {len(of)} sources" for name, of in sources.items() if len(of) > 1)
-    return [*several, *(f"{one} by an edited or unnamed commit" for one in sorted(unclean))]
+    facts = pd.DataFrame([*rows["environment"]], rows.index, ["source", "commit", "dirty"])
+    sources = facts["source"].groupby(rows["kernel"]).nunique(dropna=False)
+    unclean = rows.loc[facts["dirty"].ne(False) | facts["commit"].isna(), "recording"]
+    several = [f"{name} of {count} sources" for name, count in sources.items() if count > 1]
+    return [*several, *(f"{one} by an edited or unnamed commit" for one in sorted({*unclean}))]
 
 
 def _summary(frame: pd.DataFrame, found: pd.DataFrame) -> dict[str, Any]:

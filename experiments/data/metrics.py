@@ -21,8 +21,6 @@ DERIVED = (
     "arithmetic_us",
 )
 ARITHMETIC = ("flops", "exponentials")
-
-
 # A time is implausible where the roof takes longer by this factor, the ends of both intervals
 # compared, and by so many µs. Rows of outputs/reference beat their roof by at most 1.29 and 2.0 µs
 # by events, 1.16 by a chain. On a CPU other processes disturb the roof too, so its bounds are wide.
@@ -83,9 +81,10 @@ def derived(rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
     ``effective_gbps`` is compulsory bytes over time, ``modelled_gbps`` the model's bytes over
     time, both in GB/s (1e9). ``roof_gbps`` is that of the fastest row of the operation ``roof`` at
     the same shape, dtype, protocol, round and recording; ``above_roof`` says that a row beats it by
-    more than its interval. ``roof`` is the row's own, `COPY` of rows recorded before they had one.
-    ``arithmetic_us`` is the least time that its flops or its exponentials take, whichever is more,
-    by the fastest roof of such there: a matrix product, or exponentials and nothing else.
+    more than its interval. ``roof`` is the row's own, `COPY` of rows recorded before they had one;
+    ``bounds`` says that the row is of a roof itself. ``arithmetic_us`` is the least time that its
+    flops or its exponentials take, whichever is more, by the fastest roof of such there: a matrix
+    product, or exponentials and nothing else.
     ``fraction_of_roof`` is of the roof that takes longest: effective over roof bandwidth, or
     ``arithmetic_us`` over the time where that is more.
     """
@@ -100,7 +99,7 @@ def derived(rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
             own["arithmetic_us"] = bound = max(times, default=None)
             if bound is not None and own["fraction_of_roof"] is not None:
                 own["fraction_of_roof"] = max(own["fraction_of_roof"], bound / row.time_us)
-        yield own | {"recording": place[0], "roof": roof}
+        yield own | {"recording": place[0], "roof": roof, "bounds": bounds(row)}
 
 
 def _index(rows: Sequence[Row]) -> dict[tuple[Any, ...], dict[tuple[str, str], Row]]:
@@ -108,8 +107,7 @@ def _index(rows: Sequence[Row]) -> dict[tuple[Any, ...], dict[tuple[str, str], R
     found = defaultdict[tuple[Any, ...], dict[tuple[str, str], Row]](dict)
     for row in filter(timed, rows):
         near = found[neighbourhood(row)]
-        node = row.kernel == COPY and row.timer in CAPTURED
-        if row.operation == (row.roof or COPY) and not node:
+        if bounds(row):
             fastest = near.get(("roof", row.operation), row)
             near["roof", row.operation] = min(fastest, row, key=lambda each: each.time_us or 0)
             for work in ARITHMETIC:
@@ -118,6 +116,12 @@ def _index(rows: Sequence[Row]) -> dict[tuple[Any, ...], dict[tuple[str, str], R
         elif row.kernel == "naive":
             near["naive", row.operation] = row
     return found
+
+
+def bounds(row: Row) -> bool:
+    """Whether its kernel only moves what an operation must move, so that it is a roof of others."""
+    node = row.kernel == COPY and row.timer in CAPTURED
+    return row.operation == (row.roof or COPY) and not node
 
 
 def timed(row: Row) -> bool:

@@ -20,7 +20,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from experiments.child import ask_nvml
-from experiments.errors import UserError
+from experiments.data.errors import UserError
 from experiments.sweep.client import Worker, WorkerError
 from experiments.sweep.jobs import Job
 

@@ -21,7 +21,7 @@ from typing import Any
 
 from experiments import child
 from experiments.child import Channel, ChildError
-from experiments.errors import UserError
+from experiments.data.errors import UserError
 
 START_LIMIT_S = 180.0
 START_ATTEMPTS = 3

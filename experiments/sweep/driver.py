@@ -14,10 +14,10 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from experiments.data.errors import SweepFailed, UserError
 from experiments.data.jobs import TrackerConfig
 from experiments.data.metrics import plausible
 from experiments.data.rows import Row
-from experiments.errors import SweepFailed, UserError
 from experiments.sweep.cards import WorkerPool, cards_of
 from experiments.sweep.client import WorkerError
 from experiments.sweep.jobs import Job, options_of

@@ -25,9 +25,9 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 from pydantic import BaseModel, ValidationError
 
+from experiments.data.errors import UserError, on_one_line
 from experiments.data.jobs import ABOUT, CONF, MOST_POINTS, PLAIN, Config, read_yaml
 from experiments.data.metrics import CAPTURED, COPY
-from experiments.errors import UserError, on_one_line
 
 GROUPS = {
     name: field.annotation

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from experiments.data.cards import description_of
-from experiments.errors import UserError
+from experiments.data.errors import UserError
 from experiments.sweep.cards import WorkerPool, pinned
 from experiments.sweep.client import Worker, WorkerDied, WorkerError
 from experiments.sweep.jobs import Job

@@ -14,9 +14,9 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
+from experiments.data.errors import UserError
 from experiments.data.files import RowsError, validated, write_file
 from experiments.data.rows import ROWS, Row, parse_row, read_rows, rows_files
-from experiments.errors import UserError
 from experiments.sweep.client import Worker, WorkerDied
 from experiments.sweep.plan import PROTOCOL, Identity, Plan, Point
 

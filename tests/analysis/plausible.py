@@ -74,6 +74,15 @@ def row(kernel: str, cols: int, **changes: Any) -> Row:
     return Row.model_validate(fields | times | changes)
 
 
+def point(cols: int = 4096, timer: str = "events", **times: float) -> list[Row]:
+    """Three rounds of kernels at one shape, at the time that each takes, µs."""
+    return [
+        row(kernel, cols, time_us=us, round=i, timer=timer)
+        for kernel, us in times.items()
+        for i in range(3)
+    ]
+
+
 def unsupported(kernel: str, cols: int, **changes: Any) -> Row:
     """A row of a variant that cannot run there."""
     outcome = {"status": "unsupported", "reason": "the row does not fit on chip"}

@@ -31,7 +31,7 @@ from analysis.published import compared, series, sources
 from experiments.data.cards import known_cards
 from experiments.data.rows import Row
 from tests.analysis.loss_rows import loss
-from tests.analysis.plausible import interpreted, paper, row, unsupported, write
+from tests.analysis.plausible import interpreted, paper, point, row, unsupported, write
 from tests.analysis.records import count, counters
 
 H200 = "NVIDIA H200"
@@ -117,15 +117,6 @@ def test_bandwidths_spreads_and_growth_are_of_one_kernel(tmp_path: Path) -> None
     assert values(drawn) == pytest.approx([2 * 4096 * 256 * 4 / 5e-6 / 1e9])
 
 
-def point(own: float, cols: int = 16384, timer: str = "events", **times: float) -> list[Row]:
-    """auto and others at one shape, three rounds."""
-    return [
-        row(kernel, cols, time_us=time, round=i, timer=timer, key=f"{kernel}-{cols}-{timer}")
-        for kernel, time in ({"auto": own} | times).items()
-        for i in range(3)
-    ]
-
-
 @pytest.mark.parametrize(
     ("over", "clock", "where", "which", "expected"),
     [
@@ -142,8 +133,9 @@ def point(own: float, cols: int = 16384, timer: str = "events", **times: float) 
 def test_our_kernel_is_compared_with_its_rivals_at_the_points_named(
     tmp_path: Path, over: str, clock: str, where: Where, which: Any, expected: float
 ) -> None:
-    rows = point(100.0, quack=120.0, copy=95.0) + point(10.0, cols=256, quack=20.0, copy=9.0)
-    rows += point(100.0, timer="graph", quack=90.0) + point(100.0, cols=16385, quack=80.0)
+    rows = point(16384, auto=100.0, quack=120.0, copy=95.0)
+    rows += point(256, auto=10.0, quack=20.0, copy=9.0)
+    rows += point(16384, "graph", auto=100.0, quack=90.0) + point(16385, auto=100.0, quack=80.0)
     here = card(tmp_path, rows + loss({"ce_auto": 0.24, "ce_quack": 0.30, "read": 0.238}))
     found = here.rival(over, clock, where, **which)
     assert values(found) == pytest.approx([expected])
@@ -363,7 +355,7 @@ def test_the_command_writes_its_tables_and_counts_on_the_terminal(
 def test_our_claims_are_judged_where_our_kernels_have_rows(tmp_path: Path) -> None:
     alone = card(tmp_path / "a", [row("fused", 1024, time_us=10.0)])
     assert judge_own(alone.inputs, H200) == []
-    rows = point(100.0, torch=200.0, copy=99.0)
+    rows = point(auto=100.0, torch=200.0, copy=99.0)
     found = {one.id: one for one in judge_own(card(tmp_path / "b", rows).inputs, H200)}
     assert found["L4"].parts[0].outcome == "yes"
     assert (found["L4"].verdict, found["L7"].verdict) == ("not measured", "not measured")

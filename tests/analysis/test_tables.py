@@ -15,7 +15,7 @@ from analysis.tables import TABLES, tables_of
 from analysis.tables.limits import mixed_code
 from experiments.data.rows import Row
 from tests.analysis.loss_rows import SHAPES, loss
-from tests.analysis.plausible import interpreted, row, unsupported, write
+from tests.analysis.plausible import interpreted, point, row, unsupported, write
 from tests.analysis.records import count, counters, h200
 from tests.conftest import ROOT
 
@@ -42,11 +42,6 @@ def data_of(table: Table) -> pd.DataFrame:
     assert table.data is not None
     assert table.data["keys"].ne("").all()
     return table.data
-
-
-def point(own: float, peer: float, copy: float, cols: int = 4096) -> list[Row]:
-    times = {"auto": own, "torch": peer, "copy": copy}
-    return [row(k, cols, time_us=t, round=i) for k, t in times.items() for i in range(3)]
 
 
 def test_a_table_that_cannot_be_made_says_what_it_needs(tmp_path: Path) -> None:
@@ -136,8 +131,9 @@ def test_declarations_stand_beside_the_sources_own_tables(tmp_path: Path) -> Non
 
 
 def test_summaries_count_what_lies_below_one_and_no_win_over_the_roof(tmp_path: Path) -> None:
-    rows = point(100.0, 90.0, 85.0) + point(10.0, 9.7, 9.5, cols=256)
-    rows += point(100.0, 900.0, 120.0, cols=8192) + point(100.0, 110.0, 95.0, cols=5003)
+    rows = point(auto=100.0, torch=90.0, copy=85.0) + point(256, auto=10.0, torch=9.7, copy=9.5)
+    rows += point(8192, auto=100.0, torch=900.0, copy=120.0)
+    rows += point(5003, auto=100.0, torch=110.0, copy=95.0)
     wrong = {"time_us": None, "status": "incorrect", "timer": None, "cache": None}
     rows += [row("quack", 4096, **wrong)]
     table = make("headline", tmp_path, rows)["headline"]
@@ -203,7 +199,7 @@ def test_the_rows_behind_a_line_are_printed_and_nothing_else_is_a_traceback(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    write(tmp_path / "rows", point(100.0, 120.0, 90.0))
+    write(tmp_path / "rows", point(auto=100.0, torch=120.0, copy=90.0))
     assert main(["tables", "--rows", "rows", "--out", "out", "--only", "limits,a_tab1,main"]) == 0
     capsys.readouterr()
     table = "out/limits-nvidia-h200-events.csv"

@@ -14,9 +14,9 @@ import torch
 
 from experiments import counters
 from experiments.counters import METRICS, find_ncu
+from experiments.data.errors import SweepFailed, command
 from experiments.data.records import Counters, read_records, write_records
 from experiments.data.rows import Row, read_rows
-from experiments.errors import SweepFailed, command
 from experiments.profile import LIST, profile
 from experiments.sweep.cards import WorkerPool
 from experiments.sweep.client import Worker

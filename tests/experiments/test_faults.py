@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
+from experiments.data.errors import UserError
 from experiments.data.recordings import pack
 from experiments.data.rows import rows_files
-from experiments.errors import UserError
 from experiments.sweep.record import Ledger, folder_lock
 from tests.conftest import QUICK, ROOT, Command, Result, command_line, once_each, rows_below, shape
 from tests.experiments.test_data import row

@@ -16,7 +16,7 @@ import torch
 from experiments import bench
 from experiments.api import lines_of, main
 from experiments.api import written as function_written
-from experiments.errors import UserError
+from experiments.data.errors import UserError
 from experiments.worker import outside
 from experiments.worker.describe import BadJob, build_kernel, inspect
 from tests.analysis.plausible import row

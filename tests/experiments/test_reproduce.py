@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
+from experiments.data.recordings import recorded_jobs
 from experiments.data.rows import Row, read_rows, rows_files
-from experiments.reproduce import difference, jobs_of, main
+from experiments.reproduce import difference, main
 from tests.conftest import rows_below
 
 
@@ -109,14 +110,19 @@ def test_what_cannot_be_repeated_is_refused_in_one_line_before_anything_runs(
     assert rows_files(tmp_path / "again") == []
 
 
-def test_a_recorded_tracker_expression_or_tunable_that_is_gone_is_not_used(folder: Path) -> None:
+def test_a_recorded_tracker_expression_or_tunable_that_is_gone_is_not_used(
+    folder: Path, pool: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     strange = {"backend": "wandb", "mode": "online", "project": "theirs", "entity": "stranger"}
     gpu = {"name": "x", "match": "(A+)+$", "device": "cpu", "card": None, "facts": {}}
     gone = {"_target_": "kernels.softmax.gone.Online", "num_stages": 1}
     wrong(folder, tracker=strange, gpu=gpu, kernel=gone)
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: SimpleNamespace(returncode=0))
+    assert main(["--rows", str(folder), "--out", str(tmp_path / "again")]) == 0
     own = re.escape(rows_below(folder)[0].gpu)
-    for job, rows in jobs_of(folder, folder):
-        assert job.config["kernel"]["_target_"] == [*rows.values()][-1].environment["target"]
+    for job in recorded_jobs(tmp_path / "again"):
+        assert job.config
+        assert job.config["kernel"]["_target_"] == job.rows[-1].environment["target"]
         assert "num_stages" not in job.config["kernel"]
         assert job.config["gpu"]["match"] == f"^{own}$"
         assert job.config["tracker"]["backend"] == "none"

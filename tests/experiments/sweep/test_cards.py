@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 from experiments import child
-from experiments.errors import UserError
+from experiments.data.errors import UserError
 from experiments.sweep import cards as sweep_cards
 from experiments.sweep.cards import WorkerPool, lock_of, take, visible_cards
 from experiments.sweep.cards import cards_of as launcher_cards

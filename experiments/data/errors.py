@@ -35,11 +35,15 @@ def on_one_line(text: str) -> str:
     return joined
 
 
-def command(action: Callable[[], int | None], verbose: bool = False) -> int:
+def command(
+    action: Callable[[], int | None],
+    verbose: bool = False,
+    interrupted: str = "interrupted; the same command goes on where it stopped",
+) -> int:
     """Runs a command and gives its exit status.
 
-    An error is one line and status 2, a failed point status 1, Ctrl-C one line and status 130.
-    ``verbose`` shows the traceback of an error.
+    An error is one line and status 2, a failed point status 1, output that nobody reads status 1,
+    Ctrl-C the line ``interrupted`` and status 130. ``verbose`` shows the traceback of an error.
     """
     if isinstance(sys.stdout, io.TextIOWrapper):  # where it takes no ×, it shows \xd7
         sys.stdout.reconfigure(errors="backslashreplace")
@@ -55,10 +59,13 @@ def command(action: Callable[[], int | None], verbose: bool = False) -> int:
     except (UserError, RowsError, YAMLError, ValueError, OSError) as error:
         if verbose:
             traceback.print_exc()
-        print(f"error: {_shown(on_one_line(str(error)))}", file=sys.stderr)
+        text = str(error)
+        if isinstance(error, OSError) and error.strerror and error.filename:
+            text = f"{error.filename}: {error.strerror}"
+        print(f"error: {_shown(on_one_line(text))}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print("interrupted; the same command goes on where it stopped", file=sys.stderr)
+        print(interrupted, file=sys.stderr)
         return 130
 
 
