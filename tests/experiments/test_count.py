@@ -44,14 +44,14 @@ def test_a_record_says_how_each_variant_differs_from_what_it_declares(
 
 
 def test_a_crash_or_an_error_is_the_reason_of_a_count_and_stops_no_other(worker: Worker) -> None:
-    def counted(target: str) -> list[Count]:
-        config = {"_target_": f"tests.doubles.{target}"}
+    def counted(how: str) -> list[Count]:
+        config = {"_target_": "tests.doubles.kernels.Bad", "how": how}
         return counts_of(worker, "double", config, [(26, 13), (3, 42)], ["float16"])
 
-    alive, died = counted("kernels.Segfault")
+    alive, died = counted("segfault")
     assert (alive.method, alive.difference) == ("dispatch", None)
     assert died.reason == "not countable: the worker died while counting: SIGSEGV"
-    failed = counted("kernels.Raise")[0].reason
+    failed = counted("raise")[0].reason
     assert str(failed).startswith("not countable: it fails here with RuntimeError: first")
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import linecache
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -13,14 +12,14 @@ from typing import Any
 import pytest
 import torch
 
-from experiments import bench
+from experiments import bench, sweep
 from experiments.api import lines_of, main
 from experiments.api import written as function_written
 from experiments.errors import UserError
 from experiments.worker import outside
 from experiments.worker.describe import BadJob, build_kernel, inspect
 from tests.analysis.plausible import row
-from tests.conftest import QUICK, ROOT, Command, rows_below, shape
+from tests.conftest import QUICK, Command, rows_below, shape
 from tests.experiments.test_timers import measured
 
 GOOD = """
@@ -140,6 +139,7 @@ def test_a_sweep_has_rows_of_it_and_of_a_folder_of_ones_own_beside_ours_and_no_p
         ("tuned", 1.0): "ok", ("tuned", 2.0): "incorrect",
         ("torch", None): "ok", ("copy", None): "ok",
     }  # fmt: skip
+    assert "tuned,options.factor=2.0" in done.stdout
     by_kernel = {row.kernel: row for row in done.rows}
     assert by_kernel["raises"].reason == "theirs.py:15: ValueError: boom"
     assert (by_kernel["mine"].backend, by_kernel["mine"].model_formula) == ("outside", "2MN")
@@ -217,12 +217,8 @@ def test_a_function_of_a_notebook_is_measured_from_its_source_or_refused(tmp_pat
         bench(alone, out=tmp_path / "never")
 
 
-def test_bench_and_sweep_are_functions_whatever_was_imported_before() -> None:
-    program = """
-from experiments import bench, sweep
-import experiments.sweep.driver
-from experiments import sweep as again
-print(callable(sweep), callable(again), callable(bench))
-"""
-    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)
-    assert done.stdout == "True True True\n", done.stderr
+def test_in_python_a_sweep_is_a_frame_of_its_rows(pool: None, tmp_path: Path) -> None:
+    words = [*shape(4, [8, 16]), "dtype=float32", "gpu=cpu", "tracker=none", *QUICK]
+    rows = sweep("kernel=naive", *words, out=tmp_path)
+    assert sorted(rows["kernel"]) == ["copy", "copy", "naive", "naive"]
+    assert rows["fraction_of_roof"].notna().all()

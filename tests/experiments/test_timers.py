@@ -162,11 +162,14 @@ def on_a_card(
         return measured(timer, **{"cache": "cold"} | how)
 
 
+SPOILS, LATER = ({"how": how, "after": 9} for how in ("spoils", "wrong"))
+
+
 @pytest.mark.parametrize(
     ("timer", "double", "how", "status", "reason"),
     [
-        ("chain", "kernels.WrongLater", {}, "incorrect", "^after timing: .*elements differ"),
-        ("chain", "kernels.Spoil", {"after": 9}, "incorrect", "^after timing: .*changed its input"),
+        ("chain", "kernels.Moody", LATER, "incorrect", "^after timing: .*elements differ"),
+        ("chain", "kernels.Moody", SPOILS, "incorrect", "^after timing: .*changed its input"),
         ("chain", "kernels.Good", {"kernel_us": 0.0}, "unsupported", "no more than its noise"),
         ("chain", "kernels.Good", {"cache": "warm"}, "unsupported", "use timing.cache=cold"),
         *((timer, "operations.GrowInPlace", {}, "ok", "") for timer in ("host", "events", "chain")),
@@ -221,9 +224,9 @@ def test_any_operation_is_timed_and_each_of_its_outputs_checked(
 @pytest.mark.parametrize(
     ("target", "how", "found"),
     [
-        ("tests.doubles.kernels.Moody", {"at": "calls"}, (False, False)),
-        ("tests.doubles.kernels.Moody", {"at": "rows"}, (True, False)),
-        ("tests.doubles.kernels.Moody", {"at": "never"}, (True, True)),
+        ("tests.doubles.kernels.Moody", {"how": "calls"}, (False, False)),
+        ("tests.doubles.kernels.Moody", {"how": "rows"}, (True, False)),
+        ("tests.doubles.kernels.Moody", {"how": "never"}, (True, True)),
         ("tests.doubles.kernels.Good", {"rows": 1}, (True, None)),  # there are no fewer rows
         ("tests.doubles.kernels.Good", {"rows": 2}, (True, True)),
         ("tests.doubles.operations.GrowInPlace", {}, (True, True)),

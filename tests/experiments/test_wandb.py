@@ -153,7 +153,7 @@ def test_each_run_is_a_curve_over_n_or_over_m_where_n_is_fixed() -> None:
 def test_a_sweep_without_a_gpu_shows_errors_and_modelled_bytes(
     sweep: Command, server: Server, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    words = ["kernel=online", *shape(4, [8, 16]), "dtype=float32", "tracker=wandb", *QUICK]
+    words = ["-m", "kernel=online", *shape(4, [8, 16]), "dtype=float32", "tracker=wandb", *QUICK]
     done = sweep(*words)
     assert (done.status, "warning" in done.stderr) == (0, False), done.stderr
     assert synced(done.out, capfd) == f"uploaded 2 runs from {done.out}"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
-from tests.conftest import ROOT, Command, shape
+from tests.conftest import ROOT, Command
 from tests.faults.overrides import COMMAND_LINES
 
 WRONG = {
@@ -98,11 +98,6 @@ def test_a_few_lists_of_aliases_are_refused_and_not_expanded(
         done = sweep("grid=bomb", *words)
         assert done.status == 2
         assert "bomb.yaml has more than 20 aliases" in done.error
-
-
-def test_a_glob_is_one_of_several_choices(sweep: Command) -> None:
-    done = sweep("kernel=good,glob(copy_t*)", *shape(4, 8), "dry_run=true")
-    assert [line.split()[0] for line in done.stdout.splitlines()[1:-1]] == ["copy_triton", "good"]
 
 
 def test_a_reader_that_goes_away_is_no_traceback() -> None:

@@ -98,21 +98,6 @@ def test_rows_decide_the_status_and_not_the_files_beside_them(
     assert f"{path}:1: not JSON" in done.error
 
 
-def test_a_tunable_is_swept_as_hydra_users_expect(sweep: Command) -> None:
-    done = sweep(
-        "-m", "kernel=online", "kernel.block_size=1024,4096", *shape(4, [8, 16]),
-        "dtype=float32,bfloat16", "gpu=cpu", *QUICK,
-    )  # fmt: skip
-    assert done.status == 0, done.stderr
-    online = [row for row in done.rows if row.kernel == "online"]
-    assert {row.params["block_size"] for row in online} == {1024, 4096}
-    assert {row.dtype for row in online} == {"float32", "bfloat16"}
-    assert {row.backend for row in online} == {"interpreter"}
-    assert all(row.status == "ok" and row.time_us is None for row in online)
-    assert "online,block_size=1024" in done.stdout
-    assert once_each(done.rows)
-
-
 def test_only_failed_tries_failures_again_and_edited_code_is_measured_anew(
     sweep: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -165,7 +150,7 @@ def test_a_sweep_visits_whole_rounds_each_in_an_order_of_its_own(
 
 
 def test_a_dry_run_sums_up_kernels_and_leaves_nothing(sweep: Command, tmp_path: Path) -> None:
-    done = sweep(*MANY, "kernel=good,naive,cluster", out=tmp_path / "a" / "b")
+    done = sweep(*MANY, "kernel=good,naive,glob(cluste*)", out=tmp_path / "a" / "b")
     assert (done.status, done.rows) == (0, [])
     head, *lines, last = done.stdout.splitlines()
     assert head.split() == ["kernel", "minutes", "points", "cannot", "run"]
