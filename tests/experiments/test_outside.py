@@ -19,7 +19,7 @@ from experiments.errors import UserError
 from experiments.worker import outside
 from experiments.worker.describe import BadJob, build_kernel, inspect
 from tests.analysis.plausible import row
-from tests.conftest import QUICK, Command, rows_below, shape
+from tests.conftest import QUICK, ROOT, Command, rows_below, shape
 from tests.experiments.test_timers import measured
 
 GOOD = """
@@ -37,19 +37,6 @@ def zeros(x):
 
 def raises(x):
     raise ValueError("boom")
-"""
-OWN = """
-from kernels.kernel import Kernel, Operation
-
-class Doubled(Operation):
-    name = "doubled"
-    def reference(self, x):
-        return x.double() * 2
-
-class ByTwo(Kernel):
-    operation = Doubled()
-    def __call__(self, x):
-        return x * 2
 """
 Written = Callable[[str], Path]
 
@@ -180,10 +167,12 @@ def test_a_verdict_is_against_the_fastest_other_of_the_card(time_us: float, verd
 
 
 def test_an_operation_of_a_file_stands_for_its_kernels_and_has_no_rivals(written: Written) -> None:
-    found = inspect(config(written(OWN), "Doubled"))
-    assert (found["functions"], found["rivals"]) == (["ByTwo"], [])
+    _, code, *_ = (ROOT / "docs" / "rms_norm.md").read_text().split("```")[1::2]
+    path = written(code.removeprefix("python\n"))
+    found = inspect(config(path, "RmsNorm"))
+    assert (found["functions"], found["rivals"]) == (["RmsNormTorch", "RmsNormCluster"], [])
     with pytest.raises(BadJob, match="has no 'nothing'; its functions are"):
-        inspect(config(written(OWN), "nothing"))
+        inspect(config(path, "nothing"))
 
 
 def cell(text: str, name: str) -> Callable[..., Any]:

@@ -122,19 +122,17 @@ def on_cards(
     other.stop()
 
 
-def test_a_sweep_takes_its_card_and_a_dry_run_does_not(
+def test_a_shard_is_measured_on_one_card_in_all_rounds_and_resumed_there(
     on_cards: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     taken: list[set[int]] = []
     monkeypatch.setattr(sweep_cards, "take", lambda cards: taken.append(cards) or ExitStack())
-    assert (on_cards("dry_run=true").status, taken) == (0, [])
-    assert (on_cards().status, taken) == (0, [{0}])
-
-
-def test_a_shard_is_measured_on_one_card_in_all_rounds_and_resumed_there(on_cards: Command) -> None:
     for cards, rounds in (("[0,1]", 2), ("[1,0]", 3)):  # in whatever order the cards are named
-        done = on_cards(f"hydra.launcher.cards={cards}", f"rounds={rounds}")
+        asked = [f"hydra.launcher.cards={cards}", f"rounds={rounds}"]
+        assert (on_cards(*asked, "dry_run=true").status, taken) == (0, [])
+        done = on_cards(*asked)
         assert (done.status, len(done.rows)) == (0, 3 * 2 * rounds), done.stderr
+        assert taken.pop() == {0, 1}
         assert once_each(done.rows)
         places = {row.cols: {r.card for r in done.rows if r.cols == row.cols} for row in done.rows}
         assert all(len(found) == 1 for found in places.values())

@@ -16,20 +16,14 @@ from experiments.data.rows import rows_files
 from experiments.sweep import driver
 from experiments.sweep.client import Worker
 from experiments.sweep.plan import PROTOCOL, Point
-from tests.conftest import QUICK, ROOT, Command, Result, once_each, shape
+from tests.conftest import QUICK, ROOT, Command, once_each, shape
 
 SMALL = ["kernel=good", *shape(16, [8, 64]), "dtype=float32", *QUICK]
 MANY = ["kernel=good,naive", "grid=smoke,point", "dtype=float32", "rounds=3", "dry_run=true"]
 
 
-@pytest.fixture
-def measured(sweep: Command, tmp_path: Path) -> Result:
-    """The small sweep."""
-    return sweep(*SMALL)
-
-
-def test_a_run_without_m_is_a_sweep_of_one_job_with_its_roof(measured: Result) -> None:
-    done = measured
+def test_a_run_without_m_is_a_sweep_of_one_job_with_its_roof(sweep: Command) -> None:
+    done = sweep(*SMALL)
     assert done.status == 0, done.stderr
     found = sorted((r.kernel, r.cols, r.status) for r in done.rows)
     assert found == [(kernel, cols, "ok") for kernel in ("copy", "good") for cols in (8, 64)]
@@ -58,8 +52,8 @@ def test_a_run_without_m_is_a_sweep_of_one_job_with_its_roof(measured: Result) -
         assert json.loads((path.parent / "config.json").read_text())["name"] == "adhoc"
 
 
-def test_what_has_a_row_is_measured_again_only_when_asked(sweep: Command, measured: Result) -> None:
-    before = measured.rows
+def test_what_has_a_row_is_measured_again_only_when_asked(sweep: Command) -> None:
+    before = sweep(*SMALL).rows
     again = sweep(*SMALL)
     assert (again.status, again.rows) == (0, before)
     assert "nothing to measure" in again.stdout
@@ -77,9 +71,8 @@ def test_what_has_a_row_is_measured_again_only_when_asked(sweep: Command, measur
     assert (taken.count(5), taken.count(6)) == (16, 4)
 
 
-def test_rows_decide_the_status_and_not_the_files_beside_them(
-    sweep: Command, measured: Result
-) -> None:
+def test_rows_decide_the_status_and_not_the_files_beside_them(sweep: Command) -> None:
+    measured = sweep(*SMALL)
     before, variants = measured.rows, measured.out / "variants.json"
     whole = variants.read_text()
     variants.write_text(whole[:300])  # a kill tore it
