@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +16,12 @@ import pytest
 from experiments.data.rows import Row, read_rows, rows_files
 from experiments.reproduce import difference, jobs_of, main
 from tests.conftest import rows_below
+
+
+@pytest.fixture
+def folder(sweep_of_four: Path, tmp_path: Path) -> Path:
+    """A recorded sweep for a test to spoil."""
+    return Path(shutil.copytree(sweep_of_four, tmp_path / "recorded"))
 
 
 def points(folder: Path) -> list[tuple[Any, ...]]:

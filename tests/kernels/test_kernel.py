@@ -14,6 +14,7 @@ import pytest
 import sympy
 import torch
 
+from experiments.data.jobs import CONF, read_yaml
 from experiments.worker.describe import BadJob, build_kernel
 from kernels.attention import operation
 from kernels.device import Device, resident_programs
@@ -112,6 +113,7 @@ SETTINGS = {
 MN = 48 * 16
 TWO, NAIVE = ("2MN", (MN, MN), 16), ("8MN + 4M", (5 * MN + 2 * 48, 3 * MN + 2 * 48), 1)
 ON_CHIP = "compiled fused fused_row fused_multirow cluster cooperative liger quack"
+FILES = read_yaml(CONF / "kernel")
 DECLARED = dict.fromkeys(f"torch compiled_softmax {ON_CHIP}".split(), TWO) | {
     "naive": NAIVE,
     "naive_script": NAIVE,
@@ -127,6 +129,7 @@ def test_each_name_spells_out_every_tunable_and_declares_the_papers_traffic(name
     config, kernel = configured(name), built(name)
     folder = type(kernel.operation).__module__.split(".")[1]
     assert folder == config["_target_"].split(".")[1], "the operation's folder"
+    assert kernel.operation.roof == FILES[name].get("roof", "copy")
     tunables = {key: value for key, value in config.items() if key != "_target_"}
     assert tunables == dataclasses.asdict(kernel)  # type: ignore[call-overload]
     assert hash(kernel) == hash(dataclasses.replace(kernel))  # type: ignore[type-var]
