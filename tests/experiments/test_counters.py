@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from types import SimpleNamespace
@@ -25,7 +25,7 @@ from experiments.worker import measure
 from experiments.worker.place import take_place
 from experiments.worker.trial import Bench, Flush
 from tests.analysis.plausible import row
-from tests.conftest import Composed, Result, shape
+from tests.conftest import Command, Composed, Result, shape
 from tests.doubles.kernels import Good
 
 TIME, READ, WRITE, _ = METRICS.values()
@@ -58,13 +58,10 @@ def recorded(tmp_path: Path) -> dict[str, Counters]:
     return {one.kernel: one for one in read_records(tmp_path / "counters.jsonl", Counters)}
 
 
-Collect = Callable[..., Result]
-
-
 @pytest.fixture
 def collect(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> Collect:
+) -> Command:
     """The command into the test's folder, by an ncu that prints ``text`` and lists ``points``.
 
     Without points it runs the command that it is given.
@@ -91,7 +88,7 @@ def collect(
 
 
 def test_every_call_becomes_a_record_and_a_failure_or_a_complaint_costs_no_other(
-    tmp_path: Path, collect: Collect
+    tmp_path: Path, collect: Command
 ) -> None:
     naive, fused, copy = point(0, "naive"), point(1, "fused_row"), point(2, "copy")
     wide, bad = point(3, "online", "unsupported"), point(4, "naive_script", "out_of_memory")
@@ -133,7 +130,7 @@ def test_every_call_becomes_a_record_and_a_failure_or_a_complaint_costs_no_other
 )
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
 def test_counters_that_cannot_be_had_are_one_line_saying_what_to_do(
-    text: str, said: str, collect: Collect, monkeypatch: pytest.MonkeyPatch
+    text: str, said: str, collect: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", "")
     done = collect("kernel=torch", *shape(2, 2), text=text, points=None if "WARN" in text else [])
@@ -144,7 +141,7 @@ def test_counters_that_cannot_be_had_are_one_line_saying_what_to_do(
 @pytest.mark.gpu
 @pytest.mark.skipif(find_ncu() is None, reason="needs ncu")
 def test_on_a_card_fused_row_moves_at_dram_what_its_model_says(
-    tmp_path: Path, collect: Collect
+    tmp_path: Path, collect: Command
 ) -> None:
     done = collect("kernel=fused_row,naive", *shape(4096, 16384), "dtype=float32")
     assert done.status == 0, done.stderr

@@ -23,13 +23,11 @@ from experiments.worker.place import commit
 from tests.experiments.test_timers import protocol
 
 
-def measured(worker: Worker, double: str, **tunables: Any) -> dict[str, Any]:
-    config = {"_target_": f"tests.doubles.{double}", **tunables}
-    timing = vars(protocol(timer="auto", cache="warm"))
-    point = {"kernel": config, "rows": 2, "cols": 4, "dtype": "float32", "seed": 0}
-    return worker.request(
-        {"do": "measure", "point": point | {"timing": timing}}, sampling=60.0, compiling=60.0
-    )
+def measured(worker: Worker, double: str) -> dict[str, Any]:
+    point = {"rows": 2, "cols": 4, "dtype": "float32", "seed": 0}
+    point["kernel"] = {"_target_": f"tests.doubles.{double}"}
+    point["timing"] = vars(protocol(timer="auto", cache="warm"))
+    return worker.request({"do": "measure", "point": point}, sampling=60.0, compiling=60.0)
 
 
 def test_prints_of_any_kind_go_to_a_log_of_bounded_size(worker: Worker) -> None:

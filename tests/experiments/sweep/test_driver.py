@@ -52,12 +52,18 @@ def test_a_run_without_m_is_a_sweep_of_one_job_with_its_roof(sweep: Command) -> 
         assert json.loads((path.parent / "config.json").read_text())["name"] == "adhoc"
 
 
-def test_what_has_a_row_is_measured_again_only_when_asked(sweep: Command) -> None:
+def test_what_has_a_row_is_measured_again_and_a_worker_is_replaced_only_when_asked(
+    sweep: Command, worker: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stops: list[int] = []
+    monkeypatch.setattr(worker, "stop", lambda *_: stops.append(1))
     before = sweep(*SMALL).rows
     again = sweep(*SMALL)
     assert (again.status, again.rows) == (0, before)
     assert "nothing to measure" in again.stdout
-    longer = sweep(*SMALL, "rounds=3")
+    assert stops == []
+    longer = sweep(*SMALL, "rounds=3", "fresh=true")  # two rounds, a worker each
+    assert stops == [1]
     assert sorted(row.round for row in longer.rows) == [0] * 4 + [1] * 4 + [2] * 4
     assert once_each(longer.rows)
     assert [row for row in longer.rows if row.round == 0] == before
@@ -155,17 +161,6 @@ def test_a_dry_run_sums_up_kernels_and_leaves_nothing(sweep: Command, tmp_path: 
     assert last.startswith("60 points to measure in 3 rounds, one whole round after another, ")
     assert last.endswith(" minutes")
     assert not (tmp_path / "a").exists()
-
-
-def test_rounds_begin_in_new_workers_only_when_asked(
-    sweep: Command, worker: Worker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    stops: list[int] = []
-    monkeypatch.setattr(worker, "stop", lambda *_: stops.append(1))
-    assert sweep(*SMALL, "rounds=3", "fresh=true").status == 0
-    assert len(stops) == 2
-    assert sweep(*SMALL, "rounds=5", "fresh=false").status == 0
-    assert len(stops) == 2
 
 
 def test_a_suspect_point_is_measured_once_more_also_after_a_kill(
