@@ -352,31 +352,25 @@ def test_an_option_that_changes_from_call_to_call_of_a_compiled_function(
         torch.testing.assert_close(*gradients)
 
 
-UNCHANGED: dict[str, Callable[..., Answer]] = {
-    "softmax": lambda x, t: softmax(x),
-    "log_softmax": lambda x, t: log_softmax(x),
-    "logsumexp": lambda x, t: logsumexp(x),
-    "cross_entropy": lambda x, t: cross_entropy(x, t),
-    "loss of rows": lambda x, t: cross_entropy(x, t, reduction="none"),
-    "logprob_entropy": lambda x, t: logprob_entropy(x, t.clamp(min=0)),
-    "kl_div": lambda x, t: kl_div(x, x.detach().sin(), reverse=True),
-}
+# One of each function, and a loss of rows
+OF_ROWS = ("softmax temperature", "log_softmax dtype", "logsumexp keepdim", "label_smoothing",
+           "reduction", "entropy ignoring", "kl reverse")  # fmt: skip
 
 
-@pytest.mark.parametrize("called", UNCHANGED)
+@pytest.mark.parametrize("option", OF_ROWS)
 @pytest.mark.parametrize("kept", [[True, False, True], [False] * 3], ids=["two", "none"])
 def test_compiled_of_rows_whose_number_the_data_decide(
-    device: str, called: str, kept: list[bool]
+    device: str, option: str, kept: list[bool]
 ) -> None:
     x = torch.randn(SHAPE, dtype=torch.float64, device=device, requires_grad=True)
     target, mask = torch.tensor([1, -100, 3], device=device), torch.tensor(kept, device=device)
-    ours = UNCHANGED[called]
+    function, values = OPTIONS[option]
     torch.compiler.reset()
     with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
         in_one_graph = torch.compile(
-            lambda *each: ours(*(one[mask] for one in each)), backend="aot_eager", fullgraph=True
+            lambda x, t: function(x[mask], t[mask], values[-1]), backend="aot_eager", fullgraph=True
         )
-        found, wanted = in_one_graph(x, target), ours(x[mask], target[mask])
+        found, wanted = in_one_graph(x, target), function(x[mask], target[mask], values[-1])
     torch.testing.assert_close(found, wanted, equal_nan=True)
     dx, wanted_dx = (torch.autograd.grad(summed(each), x)[0] for each in (found, wanted))
     torch.testing.assert_close(dx, wanted_dx, equal_nan=True)
