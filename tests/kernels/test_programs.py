@@ -353,11 +353,11 @@ def test_an_option_that_changes_from_call_to_call_of_a_compiled_function(
 
 
 # One of each function, and a loss of rows
-OF_ROWS = ("softmax temperature", "log_softmax dtype", "logsumexp keepdim", "label_smoothing",
+MASKED = ("softmax temperature", "log_softmax dtype", "logsumexp keepdim", "label_smoothing",
            "reduction", "entropy ignoring", "kl reverse")  # fmt: skip
 
 
-@pytest.mark.parametrize("option", OF_ROWS)
+@pytest.mark.parametrize("option", MASKED)
 @pytest.mark.parametrize("kept", [[True, False, True], [False] * 3], ids=["two", "none"])
 def test_compiled_of_rows_whose_number_the_data_decide(
     device: str, option: str, kept: list[bool]
