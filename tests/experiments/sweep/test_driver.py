@@ -61,20 +61,20 @@ def test_what_has_a_row_is_measured_again_and_a_worker_is_replaced_only_when_ask
     again = sweep(*SMALL)
     assert (again.status, again.rows) == (0, before)
     assert "nothing to measure" in again.stdout
-    assert stops == []
-    longer = sweep(*SMALL, "rounds=3", "fresh=true")  # two rounds, a worker each
-    assert stops == [1]
+    longer = sweep(*SMALL, "rounds=3")
     assert sorted(row.round for row in longer.rows) == [0] * 4 + [1] * 4 + [2] * 4
     assert once_each(longer.rows)
     assert [row for row in longer.rows if row.round == 0] == before
     order = sorted(longer.rows, key=lambda row: row.sequence or 0)
     assert [row.sequence for row in order] == [*range(12)]
     assert [row.started for row in order] == sorted(str(row.started) for row in order)
-    over = sweep(*SMALL, "overwrite=true")
+    assert stops == []
+    over = sweep(*SMALL, "rounds=3", "overwrite=true", "fresh=true")
+    assert stops == [1, 1]
     assert sorted(row.attempt for row in over.rows if row.round == 0) == [1] * 4 + [2] * 4
     other = sweep(*SMALL, "timing.min_samples=6")
     taken = [row.environment["protocol"]["min_samples"] for row in other.rows]
-    assert (taken.count(5), taken.count(6)) == (16, 4)
+    assert (taken.count(5), taken.count(6)) == (24, 4)
 
 
 def test_rows_decide_the_status_and_not_the_files_beside_them(sweep: Command) -> None:
