@@ -84,13 +84,14 @@ def test_every_make_target_preset_module_and_variable_they_name_exists() -> None
     assert [v for v in variables if not re.search(rf"\b{v}\b", makefile)] == []
 
 
-@pytest.mark.parametrize(
-    ("page", "group"),
-    [("kernels", "kernel"), ("configuration", "experiment"), ("configuration", "grid")],
-)
-def test_its_page_names_every_option_of_a_group(page: str, group: str) -> None:
-    named = set(re.findall(r"`([a-z_0-9/]+)`", PAGES[f"docs/{page}.md"]))
-    assert _names(group) - named == set()
+def test_pages_name_every_option_of_a_group_and_every_field_of_a_row() -> None:
+    for page, names in (
+        ("kernels", _names("kernel")),
+        ("configuration", _names("experiment") | _names("grid")),
+        ("rows", {*Row.model_fields}),
+    ):
+        quoted = re.findall(r"`([^`\n]+)`", PAGES[f"docs/{page}.md"])
+        assert names - {name for names in quoted for name in names.split()} == set()
 
 
 def test_examples_of_the_functions_run(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,11 +132,6 @@ def test_notebook_redraws_d_fig1_in_three_cells(monkeypatch: pytest.MonkeyPatch)
     own = shown.points[shown.points["status"] == "ok"]
     points = set(own[["cols", "effective_gbps"]].itertuples(index=False, name=None))
     assert (len(cells), len(points) > 500, points <= drawn) == (3, True, True)
-
-
-def test_table_of_rows_names_every_field_of_a_row() -> None:
-    named = set(re.findall(r"[a-z_0-9]+", PAGES["docs/rows.md"].partition("In Python")[0]))
-    assert [field for field in Row.model_fields if field not in named] == []
 
 
 @pytest.mark.parametrize(
