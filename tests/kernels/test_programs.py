@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -312,13 +312,6 @@ def summed(answer: Answer) -> torch.Tensor:
     return torch.stack([one.double().square().sum() for one in several]).sum()
 
 
-@pytest.fixture
-def recompiles() -> Iterator[None]:
-    """Past its limit a function would silently run uncompiled: then it is an error."""
-    with torch._dynamo.config.patch(recompile_limit=64, fail_on_recompile_limit_hit=True):
-        yield
-
-
 # A number may be a symbol of the graph from the start; what else changes is compiled anew anyway
 SYMBOLS = [name for name in OPTIONS if name.endswith(("temperature", "ignoring", "ignore_index"))]
 SYMBOLS += ["label_smoothing", "weight", "z_loss", "softcap"]
@@ -333,8 +326,9 @@ WAYS = [
 ]
 
 
-@pytest.mark.usefixtures("recompiles")
 @pytest.mark.parametrize(("option", "dynamic", "backend"), WAYS)
+# Past its limit a function would silently run uncompiled: then it is an error
+@torch._dynamo.config.patch(recompile_limit=64, fail_on_recompile_limit_hit=True)
 def test_an_option_that_changes_from_call_to_call_of_a_compiled_function(
     option: str, dynamic: bool | None, backend: str, device: str
 ) -> None:
@@ -359,18 +353,20 @@ MASKED = ("softmax temperature", "log_softmax dtype", "logsumexp keepdim", "labe
 
 @pytest.mark.parametrize("option", MASKED)
 @pytest.mark.parametrize("kept", [[True, False, True], [False] * 3], ids=["two", "none"])
+@torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True)
 def test_compiled_of_rows_whose_number_the_data_decide(
     device: str, option: str, kept: list[bool]
 ) -> None:
     x = torch.randn(SHAPE, dtype=torch.float64, device=device, requires_grad=True)
     target, mask = torch.tensor([1, -100, 3], device=device), torch.tensor(kept, device=device)
     function, values = OPTIONS[option]
+
+    def selected(x: torch.Tensor, t: torch.Tensor) -> Answer:
+        return function(x[mask], t[mask], values[-1])
+
     torch.compiler.reset()
-    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
-        in_one_graph = torch.compile(
-            lambda x, t: function(x[mask], t[mask], values[-1]), backend="aot_eager", fullgraph=True
-        )
-        found, wanted = in_one_graph(x, target), function(x[mask], target[mask], values[-1])
+    in_one_graph = torch.compile(selected, backend="aot_eager", fullgraph=True)
+    found, wanted = in_one_graph(x, target), selected(x, target)
     torch.testing.assert_close(found, wanted, equal_nan=True)
     dx, wanted_dx = (torch.autograd.grad(summed(each), x)[0] for each in (found, wanted))
     torch.testing.assert_close(dx, wanted_dx, equal_nan=True)
