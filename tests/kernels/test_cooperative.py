@@ -124,7 +124,7 @@ def at_once(card: Device, seed: int) -> Iterator[None]:
 WIDTHS = st.integers(1, 75) | st.sampled_from((16, 32, 48, 64, 80))
 
 
-@pytest.mark.parametrize("beside", [0.0, -torch.inf, torch.inf, torch.nan, -torch.nan])
+@pytest.mark.parametrize("beside", [0.0, -torch.inf, torch.inf, torch.nan])
 @settings(max_examples=8, deadline=None)
 @given(
     launches=st.integers(1, 3),
@@ -140,7 +140,8 @@ def test_launch_after_launch_on_the_same_words_is_right_in_any_order(
     card, kernel = replace(H200, sms=sms), Cooperative(16)
     assume(kernel.unsupported((rows, cols), torch.float32, card) is None)
     every = torch.randn(launches, rows, cols, generator=torch.Generator().manual_seed(seed))
-    every[torch.rand(every.shape, generator=torch.Generator().manual_seed(seed)) < 0.2] = beside
+    share = 0.9 if beside == -torch.inf else 0.02  # slices of −inf alone, one NaN in a row
+    every[torch.rand(every.shape, generator=torch.Generator().manual_seed(seed)) < share] = beside
     inputs = [lay_out(x, layout) for x in every]
     with at_once(card, seed):
         call = kernel.prepare(inputs[0])
