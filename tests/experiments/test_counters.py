@@ -72,6 +72,7 @@ def collect(
             if "--version" in words:
                 return SimpleNamespace(stdout="NVIDIA (R) Nsight Compute\nVersion 2025.3.1.0 (b)")
             end = words.index("--log-file") + 2
+            assert words[end + 4 : -1] == [*arguments]
             words[end - 1].write_text(text)
             if points is None:
                 return run_process(words[end:], **how)
@@ -109,8 +110,7 @@ def test_every_call_becomes_a_record_and_a_failure_or_a_complaint_costs_no_other
     assert (second.dram_read_bytes, second.dram_write_bytes, second.source) == (128, 64, "abc")
     assert second.environment["ncu"] == "2025.3.1.0"
     assert "point 2 copy 4x8 float32: ncu saw no kernel" in done.stdout
-    counted = "5 points: 2 recorded, 1 without kernels, 1 unsupported, 1 failed -> "
-    assert counted in done.stdout
+    assert "5 points: 2 recorded, 1 without kernels, 1 unsupported, 1 failed -> " in done.stdout
     # of the same point the new record, of others the old
     text = table((range_of(fused), values | {READ: "7"}))
     assert collect(text=text, points=[fused]).status == 0
