@@ -155,6 +155,15 @@ def sweep(
     return run
 
 
+@pytest.fixture(scope="session")
+def sweep_of_four(pool: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A recorded sweep: two variants, two widths, two dtypes, two rounds."""
+    out = tmp_path_factory.mktemp("recorded") / "out"
+    asked = ["kernel=torch,copy", *shape(4, [8, 16]), "dtype.names=[float32,float16]"]
+    assert ended(out, *asked, *QUICK, "rounds=2", "seed=7") == 0
+    return out
+
+
 Composed = Callable[..., DictConfig]
 
 

@@ -16,17 +16,9 @@ VARIANTS = {
 }
 
 
-def jobs_of(preset: str, composed: Composed, *typed: str) -> list[list[str]]:
-    """The overrides of each job of a preset and of what is typed."""
-    return [
-        [o for o in job if not o.startswith("experiment=")]
-        for job in combinations([f"experiment={preset}", *typed])
-    ]
-
-
 @pytest.mark.parametrize("preset", options("experiment"))
 def test_jobs_of_a_preset_compose_with_every_choice(preset: str, composed: Composed) -> None:
-    jobs, met = jobs_of(preset, composed), set[str]()
+    jobs, met = combinations([f"experiment={preset}"]), set[str]()
     for job in jobs:
         # tests/kernels/test_kernel.py builds each; Hydra composes one as it does another
         assert choice(job, "kernel") in KERNELS
@@ -34,7 +26,7 @@ def test_jobs_of_a_preset_compose_with_every_choice(preset: str, composed: Compo
         if met and met.issuperset(others):
             continue
         met |= {*others, "kernel"}
-        config = composed(f"experiment={preset}", *job)
+        config = composed(*job)
         assert config.name == preset.removeprefix("recorded/")
         assert config.kernel["_target_"]
         assert expand(config.grid)
@@ -55,9 +47,10 @@ def test_preset_opens_with_the_command_that_runs_it(preset: str) -> None:
 
 
 def test_what_is_typed_replaces_what_the_preset_sweeps(composed: Composed) -> None:
-    jobs = jobs_of("paper", composed, "kernel=fused,online", "grid=wide", "dtype=float16")
+    typed = ["experiment=paper", "grid=wide", "dtype=float16"]
+    jobs = combinations([*typed, "kernel=fused,online"])
     assert {tuple(sorted(job)) for job in jobs} == {
-        ("dtype=float16", "grid=wide", f"kernel={kernel}") for kernel in ("fused", "online")
+        tuple(sorted([*typed, f"kernel={kernel}"])) for kernel in ("fused", "online")
     }
 
 

@@ -28,28 +28,33 @@ class Good(Kernel):
         return torch.softmax(x, dim=-1)
 
 
-class Slow(Good):
-    """Takes long enough to be met at work."""
+@dataclass(frozen=True)
+class Bad(Good):
+    """Misbehaves at each call, or declares what cannot be, as ``how`` says."""
 
-    def __call__(self, x: torch.Tensor) -> torch.Tensor:
-        time.sleep(0.03)
-        return super().__call__(x)
+    how: str = ""
 
-
-class Hang(Good):
-    """Never comes back."""
-
-    def __call__(self, x: torch.Tensor) -> torch.Tensor:
-        while True:
-            time.sleep(3600)
-
-
-class Wrong(Good):
-    """Forgets the last column."""
+    def traffic(self) -> Traffic:
+        reads = {"negative": M * N - 100, "vast": M**60}  # less than nothing in a small matrix
+        return Traffic(reads.get(self.how, M * N), M * N)
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
         y = super().__call__(x)
-        y[:, -1] = 0
+        match self.how:
+            case "slow":  # enough to be met at work
+                time.sleep(0.03)
+            case "hang":
+                time.sleep(1e6)
+            case "wrong":
+                y[:, -1] = 0
+            case "raise":
+                raise RuntimeError("first line\nsecond line of /home/someone/secret/file.py")
+            case "segfault" if x.shape[1] % 2 == 0:
+                ctypes.string_at(0)
+            case "exhaust":  # a petabyte
+                y = torch.empty(1 << 50, dtype=torch.uint8, device=x.device)
+            case "illegal":  # far outside: on CUDA that loses the context for the whole process
+                y += x.flatten()[torch.full((x.shape[1],), 1 << 40, device=x.device)]
         return y
 
 
@@ -63,88 +68,26 @@ class Unsafe(Good):
         return e / e.sum(-1, keepdim=True)
 
 
-class Raise(Good):
-    """Raises an error that spans lines and names a path."""
-
-    def __call__(self, x: torch.Tensor) -> torch.Tensor:
-        raise RuntimeError("first line\nsecond line of /home/someone/secret/file.py")
-
-
-class Segfault(Good):
-    """Reads address zero, in rows of an even length only."""
-
-    def __call__(self, x: torch.Tensor) -> torch.Tensor:
-        if x.shape[1] % 2 == 0:
-            ctypes.string_at(0)
-        return super().__call__(x)
-
-
-class Exhaust(Good):
-    """Asks for a petabyte."""
-
-    def __call__(self, x: torch.Tensor) -> torch.Tensor:
-        return torch.empty(1 << 50, dtype=torch.uint8, device=x.device)
-
-
-class Illegal(Good):
-    """Reads far outside its input: on CUDA that loses the context for the whole process."""
-
-    def __call__(self, x: torch.Tensor) -> torch.Tensor:
-        where = torch.full((x.shape[1],), 1 << 40, device=x.device)
-        return super().__call__(x) + x.flatten()[where]
-
-
-class Negative(Good):
-    """Says that it reads less than nothing where the matrix is small."""
-
-    moves = Traffic(M * N - 100, M * N)
-
-
-class Vast(Good):
-    """Says that it reads more than any number in a row."""
-
-    moves = Traffic(M**60, M * N)
-
-
 class NoKernel:
     """Not a Kernel at all."""
 
 
-class Counted(Good):
-    """Calls `nth` with the number of the call since it was prepared, from 1."""
+@dataclass(frozen=True)
+class Moody(Good):
+    """Is another at some of its calls, by their number since it was prepared, from 1."""
+
+    how: str = ""
+    after: int = 0
 
     def prepare(self, x: torch.Tensor) -> Callable[[torch.Tensor], torch.Tensor]:  # type: ignore[override]
         calls = count(1)
         return lambda x: self.nth(next(calls), x)
 
     def nth(self, n: int, x: torch.Tensor) -> torch.Tensor:
-        raise NotImplementedError
-
-
-@dataclass(frozen=True)
-class Spoil(Counted):
-    """Sets its input to zero, for which its answer is right."""
-
-    after: int = 0
-
-    def nth(self, n: int, x: torch.Tensor) -> torch.Tensor:
-        return self(x.zero_() if n > self.after else x)
-
-
-class WrongLater(Counted):
-    """Right when checked first, wrong once it has been called often."""
-
-    def nth(self, n: int, x: torch.Tensor) -> torch.Tensor:
-        return self(x) if n < 10 else torch.zeros_like(x)
-
-
-@dataclass(frozen=True)
-class Moody(Counted):
-    """A last bit differs at every other call, or in matrices of more than four rows."""
-
-    at: str = "calls"
-
-    def nth(self, n: int, x: torch.Tensor) -> torch.Tensor:
-        y = self(x)
-        off = n % 2 == 0 if self.at == "calls" else self.at == "rows" and len(x) > 4
-        return torch.nextafter(y, torch.ones_like(y)) if off else y
+        late, y = n > self.after, self(x)
+        if self.how == "spoils" and late:  # for the input that it leaves, its answer is right
+            return self(x.zero_())
+        if self.how == "wrong" and late:
+            return torch.zeros_like(x)
+        off = {"calls": n % 2 == 0, "rows": len(x) > 4}
+        return torch.nextafter(y, torch.ones_like(y)) if off.get(self.how) else y

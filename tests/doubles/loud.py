@@ -9,7 +9,6 @@ import os
 import stat
 import sys
 import threading
-from dataclasses import dataclass
 
 import torch
 
@@ -32,17 +31,14 @@ class Loud(Good):
         return super().__call__(x)
 
 
-@dataclass(frozen=True)
 class Meddle(Good):
     """Writes onto every socket that its process has open."""
-
-    text: str = "this is not a message"
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
         for descriptor in range(3, 64):
             try:
                 if stat.S_ISSOCK(os.fstat(descriptor).st_mode):
-                    os.write(descriptor, self.text.encode() + b"\n")
+                    os.write(descriptor, b"this is not a message\n")
             except OSError:
                 continue
         return super().__call__(x)

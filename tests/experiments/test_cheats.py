@@ -13,11 +13,10 @@ import torch
 
 from experiments.child import ROOT
 from experiments.data.metrics import latest
-from experiments.data.rows import Row
 from experiments.worker import outside
 from experiments.worker.timers import host
+from tests.analysis.plausible import row
 from tests.conftest import QUICK, Command, shape
-from tests.experiments.test_data import row
 from tests.experiments.test_timers import measured
 
 FILE = ROOT / "tests" / "doubles" / "cheats.py"
@@ -99,13 +98,6 @@ def test_answers_are_judged_where_the_file_is_never_imported(sweep: Command) -> 
     assert done.status == 1
 
 
-def timed(kernel: str, time_us: float, **more: Any) -> Row:
-    fields = {"time_us": time_us, "time_low_us": 0.95 * time_us, "time_high_us": 1.05 * time_us,
-              "samples_us": [time_us], "timer": "events", "cache": "cold", "device": "cuda",
-              "compulsory_bytes": 256, "operation": "softmax", "roof": "copy"}  # fmt: skip
-    return row(key=kernel, kernel=kernel, **fields | more)
-
-
 @pytest.mark.parametrize(
     ("time_us", "more", "status"),
     [
@@ -120,6 +112,6 @@ def timed(kernel: str, time_us: float, **more: Any) -> Row:
 def test_a_time_far_below_the_roofs_is_implausible(
     time_us: float, more: dict[str, Any], status: str
 ) -> None:
-    roof = timed("copy", 490.0, operation="copy", **more)
-    found = {one.kernel: one for one in latest([timed("mine", time_us, **more), roof])}["mine"]
+    mine, roof = row("mine", 64, time_us=time_us, **more), row("copy", 64, time_us=490.0, **more)
+    [found, _] = latest([mine, roof])
     assert (found.status, found.reason is None) == (status, status == "ok")

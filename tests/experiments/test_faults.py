@@ -20,8 +20,8 @@ from experiments.data.errors import UserError
 from experiments.data.recordings import pack
 from experiments.data.rows import rows_files
 from experiments.sweep.record import Ledger, folder_lock
+from tests.analysis.plausible import row
 from tests.conftest import QUICK, ROOT, Command, Result, command_line, once_each, rows_below, shape
-from tests.experiments.test_data import row
 
 KILLS = int(os.environ.get("FAULT_KILLS", "2"))
 SIGNALS = [signal.SIGKILL, signal.SIGTERM, signal.SIGINT]
@@ -34,12 +34,15 @@ def lines(out: Path) -> int:
     return sum(path.read_bytes().count(b"\n") for path in rows_files(out))
 
 
-def wait_until(ready: Callable[[], bool], process: subprocess.Popen[str], limit_s: float) -> None:
+def wait_until(
+    ready: Callable[[], object], limit_s: float, process: subprocess.Popen[str] | None = None
+) -> None:
+    """Waits for what a process is to bring about."""
     end = time.monotonic() + limit_s
     while not ready():
-        assert process.poll() is None, "the command ended before the test could end it"
+        assert process is None or process.poll() is None, "the command ended before the test's end"
         assert time.monotonic() < end, f"nothing happened in {limit_s:g} s"
-        time.sleep(0.005)
+        time.sleep(0.01)
 
 
 @contextmanager
@@ -71,7 +74,7 @@ def test_a_sweep_killed_many_times_ends_with_every_point_done_once(
             wanted = kill % 5  # none: while it still plans
             if wanted:
                 enough = before + wanted
-                wait_until(lambda enough=enough: lines(out) >= enough, process, limit_s=60)
+                wait_until(lambda enough=enough: lines(out) >= enough, 60, process)
                 time.sleep(0.02 * dice.random())  # anywhere in the next point
             else:
                 time.sleep(dice.uniform(0.3, 2))
@@ -89,7 +92,7 @@ def test_a_sweep_killed_many_times_ends_with_every_point_done_once(
 def test_ctrl_c_ends_in_one_line_and_keeps_the_rows(tmp_path: Path) -> None:
     out = tmp_path / "out"
     with running(out, "kernel=good,hang", *shape(4, [4, 8]), "dtype=float32") as process:
-        wait_until(lambda: lines(out) > 0, process, limit_s=60)
+        wait_until(lambda: lines(out) > 0, 60, process)
         time.sleep(1)  # by now it hangs in a kernel
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate(timeout=60)
@@ -163,7 +166,7 @@ def test_a_sweep_whose_folder_another_took_is_ended_before_it_writes(
     out = tmp_path / "out"
     with folder_lock(out):
         first = Ledger(out)
-        first.record("a", row(key="1"))
+        first.record("a", row("naive", 8, key="1"))
         if taken == "rows":
             (out / "a" / "rows.jsonl").rename(tmp_path / "rows.jsonl")
         elif taken == "lock":
@@ -172,10 +175,10 @@ def test_a_sweep_whose_folder_another_took_is_ended_before_it_writes(
             out.rename(tmp_path / "elsewhere")
         with folder_lock(out) if taken != "rows" else nullcontext():
             second = Ledger(out)
-            second.record("a", row(key="2"))
+            second.record("a", row("naive", 8, key="2"))
             with pytest.raises(UserError, match=r"a/rows\.jsonl was removed or changed while this"):
-                first.record("b", row(key="3"))
-            second.record("b", row(key="4"))
+                first.record("b", row("naive", 8, key="3"))
+            second.record("b", row("naive", 8, key="4"))
     assert sorted(one.key for one in rows_below(tmp_path)) == ["1", "2", "4"]
 
 

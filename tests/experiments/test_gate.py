@@ -36,30 +36,21 @@ def answer(x: torch.Tensor) -> torch.Tensor:
     # of the last an answer is a few subnormal steps: only the row's sum shows that it is wrong
     [*product([1, 37, 3000], DTYPES), (1 << 22, torch.float16)],
 )
-def test_the_right_answer_passes_and_all_zeros_fail(n: int, dtype: torch.dtype) -> None:
-    x = random_input(3 if n < 1 << 22 else 1, n, dtype)
+def test_the_right_answer_passes_and_zeros_or_one_wrong_element_fail(
+    n: int, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gate, "CHUNK_ELEMENTS", 1 << 22 if n > 3000 else 60)  # a row at a time
+    x = random_input(3 if n <= 3000 else 1, n, dtype)
     verdict = check(answer(x), x, SOFTMAX, "eager")
     assert (verdict.reason, verdict.relative_error is None) == (None, False)
     assert check(torch.zeros_like(x), x, SOFTMAX, "eager").reason is not None
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_one_wrong_element_fails(dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gate, "CHUNK_ELEMENTS", 60)  # a row at a time
-    x = random_input(3, 60, dtype)
-    off = pytest.approx(0.05 * answer(x)[1, 17].item(), rel=0.1)
-    for factor, error in ((1.05, off), (math.nan, None), (math.inf, None)):
+    off = pytest.approx(0.25 * answer(x)[-1, n // 2].item(), rel=0.1)
+    for factor, error in ((1.25, off), (math.nan, None), (math.inf, None)) if n <= 3000 else ():
         y = answer(x)
-        y[1, 17] *= factor
+        y[-1, n // 2] *= factor
         verdict = check(y, x, SOFTMAX, "torch")
-        assert "1 of 180 elements" in str(verdict.reason)
+        assert f"1 of {3 * n} elements" in str(verdict.reason)
         assert verdict.max_abs_error == error
-
-
-def test_a_biased_row_fails_though_each_element_is_within_a_spacing() -> None:
-    x = random_input(2, 4096, torch.float16)
-    low = torch.nextafter(answer(x), torch.zeros_like(x))
-    assert "row sums" in str(check(low, x, SOFTMAX, "torch").reason)
 
 
 def test_an_element_that_is_most_of_its_row_may_be_tipped_over_by_rounding() -> None:
@@ -74,13 +65,15 @@ def test_an_element_that_is_most_of_its_row_may_be_tipped_over_by_rounding() -> 
     assert "1 of 3 row sums are off" in str(verdict.reason)
 
 
-def test_other_shapes_dtypes_and_the_input_itself_fail_and_a_copy_must_be_exact() -> None:
-    x = random_input(4, 8, torch.float32)
+def test_other_shapes_dtypes_a_biased_row_and_the_input_fail_and_a_copy_must_be_exact() -> None:
+    x = random_input(2, 4096, torch.float16)
+    low = torch.nextafter(answer(x), torch.zeros_like(x))  # each element within a spacing
     for given, wrong, said in (
-        (SOFTMAX, answer(x).T, "returned (8, 4)"),
+        (SOFTMAX, answer(x).T, "returned (4096, 2)"),
         (SOFTMAX, answer(x).double(), "float64"),
+        (SOFTMAX, low, "2 row sums are off"),
         (COPY, x, "own memory"),
-        (COPY, torch.nextafter(x, x + 1), "32 of 32 elements differ"),
+        (COPY, torch.nextafter(x, x + 1), "8192 of 8192 elements differ"),
     ):
         assert said in str(check(wrong, x, given, "torch").reason)
     assert check(x.clone(), x, COPY, "torch").reason is None

@@ -31,24 +31,24 @@ def measured(bench: Bench, target: str, rows: int, cols: int, **how: Any) -> dic
 
 @pytest.mark.parametrize("timer", ["events", "graph", "chain", "host"])
 @pytest.mark.parametrize(
-    ("target", "status"),
+    ("target", "how", "status"),
     [
-        ("kernels.softmax.library.Compiled", "ok"),
-        ("kernels.softmax.hybrid.Fused", "ok"),
-        ("kernels.log_softmax.variants.LogprobEntropyGradAuto", "ok"),  # exp2 has no subnormals
-        ("tests.doubles.operations.TwoOutputs", "ok"),
-        ("tests.doubles.operations.GrowInPlace", "ok"),
-        ("tests.doubles.kernels.Wrong", "incorrect"),
-        ("tests.doubles.kernels.Exhaust", "out_of_memory"),
+        ("kernels.softmax.library.Compiled", {}, "ok"),
+        ("kernels.softmax.hybrid.Fused", {}, "ok"),
+        ("kernels.log_softmax.variants.LogprobEntropyGradAuto", {}, "ok"),  # exp2: no subnormals
+        ("tests.doubles.operations.TwoOutputs", {}, "ok"),
+        ("tests.doubles.operations.GrowInPlace", {}, "ok"),
+        ("tests.doubles.kernels.Bad", {"how": "wrong"}, "incorrect"),
+        ("tests.doubles.kernels.Bad", {"how": "exhaust"}, "out_of_memory"),
     ],
 )
 def test_any_operation_is_timed_on_a_card_and_gives_all_memory_back(
-    bench: Bench, target: str, status: str, timer: str
+    bench: Bench, target: str, how: dict[str, Any], status: str, timer: str
 ) -> None:
     measured(bench, "tests.doubles.kernels.Good", 64, 64)
     before = torch.cuda.memory_allocated()
     compared = status == "ok" and "softmax" not in target
-    outcome = measured(bench, target, 4096, 2048, timer=timer, determinism=compared)
+    outcome = measured(bench, target, 4096, 2048, timer=timer, determinism=compared, **how)
     assert torch.cuda.memory_allocated() == before
     refused = target.endswith("GrowInPlace") and timer == "graph"
     assert outcome["status"] == ("unsupported" if refused else status), outcome["reason"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import linecache
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -13,15 +12,13 @@ from typing import Any
 import pytest
 import torch
 
-from experiments import bench
-from experiments.api import lines_of, main
+from experiments import bench, sweep
+from experiments.api import main
 from experiments.api import written as function_written
 from experiments.data.errors import UserError
 from experiments.worker import outside
 from experiments.worker.describe import BadJob, build_kernel, inspect
-from tests.analysis.plausible import row
 from tests.conftest import QUICK, ROOT, Command, rows_below, shape
-from tests.experiments.test_timers import measured
 
 GOOD = """
 import torch
@@ -38,19 +35,10 @@ def zeros(x):
 
 def raises(x):
     raise ValueError("boom")
-"""
-OWN = """
-from kernels.kernel import Kernel, Operation
 
-class Doubled(Operation):
-    name = "doubled"
-    def reference(self, x):
-        return x.double() * 2
-
-class ByTwo(Kernel):
-    operation = Doubled()
-    def __call__(self, x):
-        return x * 2
+def tiled(x):
+    from kernels.softmax.online import Online
+    return Online()(x)
 """
 Written = Callable[[str], Path]
 
@@ -79,19 +67,6 @@ def written(tmp_path: Path) -> Written:
 
 def config(path: Path, function: str, **more: Any) -> dict[str, Any]:
     return {"file": str(path), "function": function, "operation": "softmax", **more}
-
-
-@pytest.mark.skipif(torch.cuda.is_available(), reason="needs Triton's interpreter")
-def test_only_a_function_that_launches_triton_is_interpreted_on_a_cpu(written: Written) -> None:
-    path = written(
-        GOOD + "from kernels.softmax.online import Online\ndef launches(x): return Online()(x)\n"
-    )
-    for name, backend in (("launches", "interpreter"), ("mine", None)):
-        outcome = measured(
-            "host", target="experiments.worker.outside.Function", **config(path, name)
-        )
-        assert (outcome["status"], outcome.get("backend")) == ("ok", backend), outcome["reason"]
-        assert ("time_us" in outcome) is (backend is None)
 
 
 @pytest.mark.parametrize(
@@ -128,7 +103,7 @@ def test_a_sweep_has_rows_of_it_and_of_a_folder_of_ones_own_beside_ours_and_no_p
     path.write_text(json.dumps(kernel | config(file, "tuned", options=options)))  # JSON is YAML
     done = sweep(
         "kernel=outside,theirs,torch", f"--config-dir={tmp_path / 'lab'}", f"kernel.file={file}",
-        "kernel.outside.function=mine,zeros,raises", "kernel.theirs.options.factor=1.0,2.0",
+        "kernel.outside.function=mine,zeros,raises,tiled", "kernel.theirs.options.factor=1.0,2.0",
         *shape(8, 64), "dtype=float32", *QUICK,
     )  # fmt: skip
     assert done.status == 1
@@ -138,11 +113,14 @@ def test_a_sweep_has_rows_of_it_and_of_a_folder_of_ones_own_beside_ours_and_no_p
     assert outcomes == {
         ("mine", None): "ok", ("zeros", None): "incorrect", ("raises", None): "launch_error",
         ("tuned", 1.0): "ok", ("tuned", 2.0): "incorrect",
-        ("torch", None): "ok", ("copy", None): "ok",
+        ("torch", None): "ok", ("copy", None): "ok", ("tiled", None): "ok",
     }  # fmt: skip
+    assert "tuned,options.factor=2.0" in done.stdout
     by_kernel = {row.kernel: row for row in done.rows}
     assert by_kernel["raises"].reason == "theirs.py:15: ValueError: boom"
     assert (by_kernel["mine"].backend, by_kernel["mine"].model_formula) == ("outside", "2MN")
+    assert by_kernel["mine"].time_us
+    assert (by_kernel["tiled"].backend, by_kernel["tiled"].time_us) == ("interpreter", None)
     texts = (p.read_text() for p in done.out.rglob("*.json*") if ".hydra" not in p.parts)
     assert not any("elsewhere" in text for text in texts)
 
@@ -150,40 +128,24 @@ def test_a_sweep_has_rows_of_it_and_of_a_folder_of_ones_own_beside_ours_and_no_p
 def test_bench_ends_with_a_table_and_a_verdict(
     written: Written, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    words = [*shape(8, 64), "dtype=float32", "gpu=cpu", "tracker=none", *QUICK]
+    words, file = [*shape(8, 64), "dtype=float32", "gpu=cpu", "tracker=none", *QUICK], written(GOOD)
     beside = ["kernel=outside,torch,naive", f"out={tmp_path / 'out'}"]  # all would take a while
-    assert main([f"{written(GOOD)}::mine", "--traffic=3*M*N", *words, *beside]) == 0
+    assert main([f"{file}::mine", "--traffic=3*M*N", *words, *beside]) == 0
     head, line, *_ = capfd.readouterr().out.splitlines()
     assert {"torch", "other"} <= {*head.split()}
     assert {"faster", "slower", "difference"} & {*line.removeprefix("8×64 ").split()}
     formulas = {row.kernel: row.model_formula for row in rows_below(tmp_path / "out")}
     assert (formulas["mine"], formulas["torch"]) == ("3MN", "2MN")
-    (tmp_path / "bad.py").write_text("def mine(x):\n    return x * 0")
-    assert (
-        main([f"{tmp_path}/bad.py::mine", *words, "kernel=outside", f"out={tmp_path / 'bad'}"]) == 1
-    )
-
-
-@pytest.mark.parametrize(
-    ("time_us", "verdict"), [(2.0, "faster"), (9.0, "no difference"), (30.0, "slower")]
-)
-def test_a_verdict_is_against_the_fastest_other_of_the_card(time_us: float, verdict: str) -> None:
-    times = {"copy": 4.0, "torch": 20.0, "online": 10.0, "mine": time_us}
-    rows = [
-        row(name, 1024, time_us=us, time_low_us=us - 1, time_high_us=us + 1, roof="copy",
-            operation="copy" if name == "copy" else "softmax")
-        for name, us in times.items()
-    ]  # fmt: skip
-    elsewhere = row("torch", 1024, time_us=1.0, sweep="another", key="x")
-    [line] = lines_of([*rows, elsewhere], ["mine"])
-    assert (line["best_other"], line["verdict"]) == ("online", verdict)
+    assert main([f"{file}::zeros", *words, "kernel=outside", f"out={tmp_path / 'bad'}"]) == 1
 
 
 def test_an_operation_of_a_file_stands_for_its_kernels_and_has_no_rivals(written: Written) -> None:
-    found = inspect(config(written(OWN), "Doubled"))
-    assert (found["functions"], found["rivals"]) == (["ByTwo"], [])
+    _, code, *_ = (ROOT / "docs" / "rms_norm.md").read_text().split("```")[1::2]
+    path = written(code.removeprefix("python\n"))
+    found = inspect(config(path, "RmsNorm"))
+    assert (found["functions"], found["rivals"]) == (["RmsNormTorch", "RmsNormCluster"], [])
     with pytest.raises(BadJob, match="has no 'nothing'; its functions are"):
-        inspect(config(written(OWN), "nothing"))
+        inspect(config(path, "nothing"))
 
 
 def cell(text: str, name: str) -> Callable[..., Any]:
@@ -217,12 +179,8 @@ def test_a_function_of_a_notebook_is_measured_from_its_source_or_refused(tmp_pat
         bench(alone, out=tmp_path / "never")
 
 
-def test_bench_and_sweep_are_functions_whatever_was_imported_before() -> None:
-    program = """
-from experiments import bench, sweep
-import experiments.sweep.driver
-from experiments import sweep as again
-print(callable(sweep), callable(again), callable(bench))
-"""
-    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)
-    assert done.stdout == "True True True\n", done.stderr
+def test_in_python_a_sweep_is_a_frame_of_its_rows(pool: None, tmp_path: Path) -> None:
+    words = [*shape(4, [8, 16]), "dtype=float32", "gpu=cpu", "tracker=none", *QUICK]
+    rows = sweep("kernel=naive", *words, out=tmp_path)
+    assert sorted(rows["kernel"]) == ["copy", "copy", "naive", "naive"]
+    assert rows["fraction_of_roof"].notna().all()

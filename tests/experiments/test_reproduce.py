@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +17,12 @@ from experiments.data.recordings import recorded_jobs
 from experiments.data.rows import Row, read_rows, rows_files
 from experiments.reproduce import difference, main
 from tests.conftest import rows_below
+
+
+@pytest.fixture
+def folder(sweep_of_four: Path, tmp_path: Path) -> Path:
+    """A recorded sweep for a test to spoil."""
+    return Path(shutil.copytree(sweep_of_four, tmp_path / "recorded"))
 
 
 def points(folder: Path) -> list[tuple[Any, ...]]:
@@ -49,7 +56,6 @@ def test_exactly_the_recorded_points_are_measured_again_under_their_keys(
     assert main(command) == 0
     assert points(again) == points(folder)
     assert "12 points were measured again as recorded" in capfd.readouterr().out
-    assert {row.cache for row in rows_below(again)} == {"warm"}
     assert compared[0][1:6] == ["-m", "analysis", "compare", str(folder), str(again)]
     rewrite(again, lambda r: None if r.round == 1 else r)  # interrupted, it goes on
     assert main(command) == 0

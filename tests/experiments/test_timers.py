@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -125,7 +125,6 @@ def test_a_rotation_exceeds_three_times_l2_and_fits_the_card(
 
 def measured(
     timer: str,
-    measure: Callable[..., dict[str, Any]] = measure,
     target: str = "tests.doubles.kernels.Good",
     cache: str = "warm",
     rows: int = 4,
@@ -146,44 +145,50 @@ def measured(
     return measure(point, bench, lambda stage: None)
 
 
-def on_a_card(
-    monkeypatch: pytest.MonkeyPatch,
-    kernel_us: float,
-    operation: str = "softmax",
-    timer: str = "chain",
-    **how: Any,
-) -> dict[str, Any]:
-    """`measured` on a card where ``operation`` is the kernel's; a chain's others take 2 µs each."""
-    if timer == "host":
-        return measured(timer, **how)
-    costs = {"aten.mul.out": 2.0, operation: kernel_us}
-    with Card(lambda name: sum(us for part, us in costs.items() if part in name)) as card:
-        card.install(monkeypatch)
-        return measured(timer, **{"cache": "cold"} | how)
+SPOILS, LATER = ({"how": how, "after": 9} for how in ("spoils", "wrong"))
+CARDS = ("events", "graph", "chain")
 
 
 @pytest.mark.parametrize(
     ("timer", "double", "how", "status", "reason"),
     [
-        ("chain", "kernels.WrongLater", {}, "incorrect", "^after timing: .*elements differ"),
-        ("chain", "kernels.Spoil", {"after": 9}, "incorrect", "^after timing: .*changed its input"),
-        ("chain", "kernels.Good", {"kernel_us": 0.0}, "unsupported", "no more than its noise"),
+        ("chain", "kernels.Moody", LATER, "incorrect", "^after timing: .*elements differ"),
+        ("chain", "kernels.Moody", SPOILS, "incorrect", "^after timing: .*changed its input"),
+        ("chain", "kernels.Good", {"us": 0.0}, "unsupported", "no more than its noise"),
         ("chain", "kernels.Good", {"cache": "warm"}, "unsupported", "use timing.cache=cold"),
         *((timer, "operations.GrowInPlace", {}, "ok", "") for timer in ("host", "events", "chain")),
         ("graph", "operations.GrowInPlace", {}, "unsupported", "use timing=events or timing=chain"),
         ("host", "operations.GrowInSilence", {}, "incorrect", "changed its input"),
+        *((timer, "operations.TwoOutputs", {}, "ok", "") for timer in ("host", *CARDS)),
+        ("graph", "operations.TwoOutputs", {"cache": "warm"}, "ok", ""),
+        *(
+            (timer, "operations.TwoOutputs", {"wrong": True}, "incorrect", "^entropy: ")
+            for timer in ("host", *CARDS)
+        ),
     ],
 )
-def test_what_goes_wrong_or_has_no_meaning_has_no_time_and_what_is_in_place_is_put_back(
+def test_any_operation_is_timed_or_has_no_time_and_a_reason(
     timer: str, double: str, how: dict[str, Any], status: str, reason: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    how = {"kernel_us": 3.0, "target": f"tests.doubles.{double}"} | how
-    operation = "mul_.Tensor" if "InPlace" in double else "softmax"
-    outcome = on_a_card(monkeypatch, operation=operation, timer=timer, **how)
+    """On a card where the kernel's operation takes 3 µs, and a chain's others 2 µs each."""
+    cache = how.get("cache", "cold" if timer in CARDS else "warm")
+    tunables = how | {"target": f"tests.doubles.{double}", "cache": cache}
+    operation = {"GrowInPlace": "mul_.Tensor"}.get(double.partition(".")[2], "softmax")
+    costs = {"aten.mul.out": 2.0, operation: tunables.pop("us", 3.0)}
+    with ExitStack() as entered:
+        if timer in CARDS:
+            card = Card(lambda name: sum(us for part, us in costs.items() if part in name))
+            entered.enter_context(card).install(monkeypatch)
+        outcome = measured(timer, **tunables)
     assert outcome["status"] == status, outcome["reason"]
     assert re.search(reason, outcome["reason"] or "")
-    assert (len(outcome.get("samples_us", [])) >= 5, "time_us" in outcome) == (status == "ok",) * 2
+    assert ("samples_us" in outcome, "time_us" in outcome) == (status == "ok",) * 2
+    if status == "ok":  # of the card's memory nothing is known
+        assert [outcome[k] for k in ("timer", "cache", "peak_bytes")] == [timer, cache, None]
+        samples = outcome["samples_us"]
+        assert len(samples) >= 5
+        assert timer == "host" or samples == pytest.approx([3.0] * len(samples))
 
 
 def test_the_recipe_of_a_timer_is_one_module(
@@ -200,30 +205,11 @@ def test_the_recipe_of_a_timer_is_one_module(
 
 
 @pytest.mark.parametrize(
-    ("timer", "cache"),
-    [("host", "warm"), ("events", "cold"), ("graph", "cold"), ("graph", "warm"), ("chain", "cold")],
-)
-def test_any_operation_is_timed_and_each_of_its_outputs_checked(
-    timer: str, cache: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def outcome(**how: Any) -> dict[str, Any]:
-        how |= {"target": "tests.doubles.operations.TwoOutputs", "timer": timer, "cache": cache}
-        return on_a_card(monkeypatch, 3.0, "log_softmax", **how)
-
-    assert (right := outcome())["status"] == "ok", right["reason"]
-    assert (right["timer"], right["cache"]) == (timer, cache)
-    assert right["peak_bytes"] is None  # no card
-    if timer != "host":  # by a chain with a producer of x alone and a consumer for each output
-        assert right["samples_us"] == pytest.approx([3.0] * len(right["samples_us"]))
-    assert outcome(wrong=True)["reason"].startswith("entropy: ")
-
-
-@pytest.mark.parametrize(
     ("target", "how", "found"),
     [
-        ("tests.doubles.kernels.Moody", {"at": "calls"}, (False, False)),
-        ("tests.doubles.kernels.Moody", {"at": "rows"}, (True, False)),
-        ("tests.doubles.kernels.Moody", {"at": "never"}, (True, True)),
+        ("tests.doubles.kernels.Moody", {"how": "calls"}, (False, False)),
+        ("tests.doubles.kernels.Moody", {"how": "rows"}, (True, False)),
+        ("tests.doubles.kernels.Moody", {"how": "never"}, (True, True)),
         ("tests.doubles.kernels.Good", {"rows": 1}, (True, None)),  # there are no fewer rows
         ("tests.doubles.kernels.Good", {"rows": 2}, (True, True)),
         ("tests.doubles.operations.GrowInPlace", {}, (True, True)),

@@ -17,29 +17,21 @@ from experiments import wandb
 from experiments.data.jobs import TrackerConfig
 from experiments.data.rows import Row
 from experiments.sweep.jobs import Job
+from tests.analysis.plausible import row
 from tests.conftest import QUICK, Command, shape
 from tests.doubles.wandb import REFUSED_KEY, Server
-from tests.experiments.test_data import row
 
 KEY = "k" * 40
-TIMED = {
-    "operation": "softmax", "kernel": "online", "params": {"block_size": 1024}, "rows": 4096,
-    "environment": {"torch": "2", "commit": "c0ffee"}, "device": "cuda", "gpu": "a card",
-    "backend": "triton", "timer": "events", "cache": "cold", "model_formula": "3MN",
-}  # fmt: skip
 
 
 def timed(cols: int, **changes: Any) -> Row:
     """A row of 4096 × ``cols`` float32 that took ``cols`` microseconds."""
-    times = dict.fromkeys(("time_us", "time_low_us", "time_high_us"), float(cols))
-    size = changes.get("rows", 4096) * cols * 4 * 2
-    own = {"key": f"{cols} {changes}", "cols": cols, "compulsory_bytes": size}
-    return row(**TIMED | times | own | {"model_bytes": size * 3 // 2} | changes)
+    own = {"params": {"block_size": 1024}, "model_formula": "3MN", "time_us": float(cols)}
+    return row("online", cols, key=f"{cols} {changes}", **own | changes)
 
 
 def untimed(cols: int, status: str) -> Row:
-    none = dict.fromkeys(("time_us", "time_low_us", "time_high_us"))
-    return timed(cols, **none, status=status, reason="signal 11")
+    return timed(cols, time_us=None, status=status, reason="signal 11")
 
 
 ROWS = [timed(1024), timed(2048), untimed(4096, "unsupported")]
@@ -117,8 +109,7 @@ def test_a_sweep_mirrored_offline_becomes_runs_that_tell_nothing_about_this_mach
     config = {key: one["value"] for key, one in json.loads(run["config"]).items()}
     assert {key: value for key, value in config.items() if key != "_wandb"} == {
         "kernel": {"name": "online", "backend": "triton", "block_size": 1024}, "grid": "tutorial",
-        "M": 4096, **{name: TIMED[name] for name in wandb.VALUES if name != "dtype"},
-        "dtype": "float32",
+        "M": 4096, **{name: getattr(ROWS[0], name) for name in wandb.VALUES},
     }  # fmt: skip
     lines = [(line["N"], line["time_us"]) for _, line in sorted(run["lines"].items())]
     assert lines == [(1024, 1024.0), (2048, 2048.0)]
@@ -162,7 +153,7 @@ def test_each_run_is_a_curve_over_n_or_over_m_where_n_is_fixed() -> None:
 def test_a_sweep_without_a_gpu_shows_errors_and_modelled_bytes(
     sweep: Command, server: Server, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    words = ["kernel=online", *shape(4, [8, 16]), "dtype=float32", "tracker=wandb", *QUICK]
+    words = ["-m", "kernel=online", *shape(4, [8, 16]), "dtype=float32", "tracker=wandb", *QUICK]
     done = sweep(*words)
     assert (done.status, "warning" in done.stderr) == (0, False), done.stderr
     assert synced(done.out, capfd) == f"uploaded 2 runs from {done.out}"

@@ -23,13 +23,11 @@ from experiments.worker.place import commit
 from tests.experiments.test_timers import protocol
 
 
-def measured(worker: Worker, double: str, **tunables: Any) -> dict[str, Any]:
-    config = {"_target_": f"tests.doubles.{double}", **tunables}
-    timing = vars(protocol(timer="auto", cache="warm"))
-    point = {"kernel": config, "rows": 2, "cols": 4, "dtype": "float32", "seed": 0}
-    return worker.request(
-        {"do": "measure", "point": point | {"timing": timing}}, sampling=60.0, compiling=60.0
-    )
+def measured(worker: Worker, double: str) -> dict[str, Any]:
+    point = {"rows": 2, "cols": 4, "dtype": "float32", "seed": 0}
+    point["kernel"] = {"_target_": f"tests.doubles.{double}"}
+    point["timing"] = vars(protocol(timer="auto", cache="warm"))
+    return worker.request({"do": "measure", "point": point}, sampling=60.0, compiling=60.0)
 
 
 def test_prints_of_any_kind_go_to_a_log_of_bounded_size(worker: Worker) -> None:
@@ -92,23 +90,14 @@ def test_code_that_is_changed_or_not_tracked_is_dirty(tmp_path: Path) -> None:
 
 def test_a_compiled_kernel_that_a_library_kept_is_seen_too(monkeypatch: pytest.MonkeyPatch) -> None:
     kept_by = pytest.importorskip("triton.compiler").CompiledKernel
-    launched: list[tuple[Any, ...]] = []
-
-    def runner(self: Any, grid: Any) -> Any:
-        return lambda *arguments: launched.append((grid, *arguments))
-
-    monkeypatch.setattr(kept_by, "__getitem__", runner)
+    monkeypatch.setattr(kept_by, "__getitem__", lambda self, grid: print)
     kernel = object.__new__(kept_by)
     vars(kernel).update(metadata=SimpleNamespace(num_warps=8, shared=64), n_regs=32, n_spills=0)
     with recorded() as launches:
         kernel[5, 2, 1]("x")
         kernel[3, 1, 1]("y")
     kernel[9, 9, 9]("z")
-    assert launched == [((5, 2, 1), "x"), ((3, 1, 1), "y"), ((9, 9, 9), "z")]
-    assert fields_of(launches) == {
-        "programs": 10, "warps": 8, "registers": 32, "shared_bytes": 64, "spills": 0,
-    }  # fmt: skip
-    assert kept_by.__getitem__ is runner
+    assert [*fields_of(launches).values()] == [10, 8, 32, 64, 0]
 
 
 @pytest.fixture

@@ -16,20 +16,18 @@ from typing import Any
 import matplotlib
 import pytest
 import torch
-from hydra import compose, initialize_config_dir
-from hydra.core.global_hydra import GlobalHydra
-from hydra.core.override_parser.overrides_parser import OverridesParser
 from matplotlib import pyplot
 
 from analysis.figures.specs import D_FIG1
 from analysis.selection import select
 from experiments.data.rows import Row
-from experiments.sweep.jobs import register
+from experiments.sweep.jobs import combinations
 from kernels.cross_entropy.functions import cross_entropy
 from kernels.functions import softmax
 from kernels.kl_div.functions import kl_div
 from kernels.log_softmax.functions import log_softmax, logprob_entropy, logsumexp
-from tests.conftest import ROOT
+from tests.conf import options
+from tests.conftest import ROOT, Composed
 
 PAGES = {
     path.relative_to(ROOT).as_posix(): path.read_text()
@@ -52,22 +50,11 @@ MARKED = re.compile(r"<!-- include: \w+ -->.*?<!-- end -->|^```.*?^```", re.DOTA
 MEASURED = re.compile(r"\d[\d.,]*(?: ?%| ?µs| ?GB/s| times as | of the copy| ?×(?= ))")
 
 
-def test_every_command_composes() -> None:
+def test_every_command_composes(composed: Composed) -> None:
     assert len(COMMANDS) > 10
-    register()
     for arguments in COMMANDS:
-        GlobalHydra.instance().clear()
-        with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
-            singles = [_first(argument) for argument in shlex.split(arguments)]
-            assert compose("config", singles).out
-
-
-def _first(argument: str) -> str:
-    """An override as one job of its sweep has it."""
-    (override,) = OverridesParser.create().parse_overrides([argument])
-    if not override.is_sweep_override():
-        return argument
-    return f"{override.key_or_group}={next(override.sweep_string_iterator())}"
+        first, *_ = combinations(shlex.split(arguments))
+        assert composed(*first).out
 
 
 def test_every_make_target_preset_module_and_variable_they_name_exists() -> None:
@@ -76,7 +63,7 @@ def test_every_make_target_preset_module_and_variable_they_name_exists() -> None
     named = set(re.findall(r"(?:`|^)make ([a-z-]+)\b", ALL, re.MULTILINE))
     assert {"sweep", "test", "figures", "wheelhouse", "sync", "docs"} <= named <= {*phony.split()}
     presets = set(re.findall(r"\b(?:EXPERIMENT|experiment)=([a-z_/]+)", ALL)) - {"name"}
-    assert {"paper", "limits", "smoke"} <= presets <= _names("experiment")
+    assert {"paper", "limits", "smoke"} <= presets <= {*options("experiment")}
     assert all(map(find_spec, re.findall(r"python -m (\S+[a-z])", ALL)))
     lines = [line for line in ALL.splitlines() if "make " in line]
     variables = set(re.findall(r"\b([A-Z]{2,})=", " ".join(lines)))
@@ -84,13 +71,14 @@ def test_every_make_target_preset_module_and_variable_they_name_exists() -> None
     assert [v for v in variables if not re.search(rf"\b{v}\b", makefile)] == []
 
 
-@pytest.mark.parametrize(
-    ("page", "group"),
-    [("kernels", "kernel"), ("configuration", "experiment"), ("configuration", "grid")],
-)
-def test_its_page_names_every_option_of_a_group(page: str, group: str) -> None:
-    named = set(re.findall(r"`([a-z_0-9/]+)`", PAGES[f"docs/{page}.md"]))
-    assert _names(group) - named == set()
+def test_pages_name_every_option_of_a_group_and_every_field_of_a_row() -> None:
+    for page, names in (
+        ("kernels", options("kernel")),
+        ("configuration", options("experiment") + options("grid")),
+        ("rows", Row.model_fields),
+    ):
+        quoted = re.findall(r"`([^`\n]+)`", PAGES[f"docs/{page}.md"])
+        assert {*names} <= {word for words in quoted for word in words.split()}
 
 
 def test_examples_of_the_functions_run(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,11 +119,6 @@ def test_notebook_redraws_d_fig1_in_three_cells(monkeypatch: pytest.MonkeyPatch)
     own = shown.points[shown.points["status"] == "ok"]
     points = set(own[["cols", "effective_gbps"]].itertuples(index=False, name=None))
     assert (len(cells), len(points) > 500, points <= drawn) == (3, True, True)
-
-
-def test_table_of_rows_names_every_field_of_a_row() -> None:
-    named = set(re.findall(r"[a-z_0-9]+", PAGES["docs/rows.md"].partition("In Python")[0]))
-    assert [field for field in Row.model_fields if field not in named] == []
 
 
 @pytest.mark.parametrize(
@@ -182,9 +165,3 @@ def test_the_site_builds_and_dead_links_fail(tmp_path: Path) -> None:
     for dead in ("absent.md", "none.yaml", "#nowhere"):
         assert any(dead in line for line in said), dead
     assert (tmp_path / "site/generated/claims/audit.html").exists()
-
-
-def _names(group: str) -> set[str]:
-    """The options of a configuration group."""
-    folder = ROOT / "conf" / group
-    return {str(path.relative_to(folder).with_suffix("")) for path in folder.rglob("*.yaml")}

@@ -25,7 +25,7 @@ from kernels.device import Device
 from kernels.language import tl
 from kernels.softmax import cooperative
 from kernels.softmax.cooperative import Cooperative
-from tests.kernels.conftest import H200, INTERPRETED, LAYOUTS, extremes, lay_out
+from tests.kernels.conftest import H200, INTERPRETED, LAYOUTS, lay_out
 
 pytestmark = [
     pytest.mark.skipif(not INTERPRETED, reason="a card runs programs at once by itself"),
@@ -124,7 +124,8 @@ def at_once(card: Device, seed: int) -> Iterator[None]:
 WIDTHS = st.integers(1, 75) | st.sampled_from((16, 32, 48, 64, 80))
 
 
-@settings(max_examples=20, deadline=None)
+@pytest.mark.parametrize("beside", [0.0, -torch.inf, torch.inf, torch.nan])
+@settings(max_examples=8, deadline=None)
 @given(
     launches=st.integers(1, 3),
     rows=st.integers(1, 9),
@@ -134,27 +135,18 @@ WIDTHS = st.integers(1, 75) | st.sampled_from((16, 32, 48, 64, 80))
     seed=st.integers(0, 2**16),
 )
 def test_launch_after_launch_on_the_same_words_is_right_in_any_order(
-    launches: int, rows: int, cols: int, sms: int, layout: str, seed: int
+    beside: float, launches: int, rows: int, cols: int, sms: int, layout: str, seed: int
 ) -> None:
     card, kernel = replace(H200, sms=sms), Cooperative(16)
     assume(kernel.unsupported((rows, cols), torch.float32, card) is None)
     every = torch.randn(launches, rows, cols, generator=torch.Generator().manual_seed(seed))
+    share = 0.9 if beside == -torch.inf else 0.02  # slices of −inf alone, one NaN in a row
+    every[torch.rand(every.shape, generator=torch.Generator().manual_seed(seed)) < share] = beside
     inputs = [lay_out(x, layout) for x in every]
     with at_once(card, seed):
         call = kernel.prepare(inputs[0])
         for x in inputs:
-            torch.testing.assert_close(call(x), torch.softmax(x, dim=1))
-
-
-@pytest.mark.parametrize("repeats", [1, 2], ids=["one row held", "two rows held"])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
-def test_infinities_and_nan_give_what_torch_gives(dtype: torch.dtype, repeats: int) -> None:
-    x = extremes().to(dtype).repeat_interleave(repeats, 1)
-    with at_once(replace(H200, sms=2), 1):
-        y = Cooperative(16)(x)
-    wanted = torch.softmax(x.double(), dim=1)
-    rtol = 1e-5 if dtype is torch.float32 else 1e-2
-    torch.testing.assert_close(y.double(), wanted, rtol=rtol, atol=1e-7, equal_nan=True)
+            torch.testing.assert_close(call(x), torch.softmax(x, dim=1), equal_nan=True)
 
 
 @pytest.mark.parametrize("cols", [70, 80])

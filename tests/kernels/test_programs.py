@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -293,6 +292,8 @@ OPTIONS: dict[str, tuple[Callable[..., Answer], list[Any]]] = {
     "ignore_index": (lambda x, t, v: cross_entropy(x, t, ignore_index=v), [-100, 3, 5]),
     "reduction": (lambda x, t, v: cross_entropy(x, t, reduction=v), ["mean", "sum", "none"]),
     "label_smoothing": (lambda x, t, v: cross_entropy(x, t, label_smoothing=v), [0.0, 0.1, 0.3]),
+    "weight": (lambda x, t, v: cross_entropy(x, t, x.detach()[0].exp() if v else None), [0, 1]),
+    "probabilities": (lambda x, t, v: cross_entropy(x, x.detach().softmax(1) if v else t), [0, 1]),
     "z_loss": (lambda x, t, v: cross_entropy(x, t, None, -100, "sum", z_loss=v), [0.0, 1e-3, 0.1]),
     "softcap": (lambda x, t, v: cross_entropy(x, t, softcap=v), [0.0, 5.0, 30.0]),
     "temperature": (lambda x, t, v: cross_entropy(x, t, temperature=v), [1.0, 0.7, 2.5]),
@@ -311,16 +312,9 @@ def summed(answer: Answer) -> torch.Tensor:
     return torch.stack([one.double().square().sum() for one in several]).sum()
 
 
-@pytest.fixture
-def recompiles() -> Iterator[None]:
-    """Past its limit a function would silently run uncompiled: then it is an error."""
-    with torch._dynamo.config.patch(recompile_limit=64, fail_on_recompile_limit_hit=True):
-        yield
-
-
 # A number may be a symbol of the graph from the start; what else changes is compiled anew anyway
 SYMBOLS = [name for name in OPTIONS if name.endswith(("temperature", "ignoring", "ignore_index"))]
-SYMBOLS += ["label_smoothing", "z_loss", "softcap"]
+SYMBOLS += ["label_smoothing", "weight", "z_loss", "softcap"]
 WAYS = [
     *((option, None, "aot_eager") for option in OPTIONS),
     *((option, True, "aot_eager") for option in SYMBOLS),
@@ -332,8 +326,9 @@ WAYS = [
 ]
 
 
-@pytest.mark.usefixtures("recompiles")
 @pytest.mark.parametrize(("option", "dynamic", "backend"), WAYS)
+# Past its limit a function would silently run uncompiled: then it is an error
+@torch._dynamo.config.patch(recompile_limit=64, fail_on_recompile_limit_hit=True)
 def test_an_option_that_changes_from_call_to_call_of_a_compiled_function(
     option: str, dynamic: bool | None, backend: str, device: str
 ) -> None:
@@ -351,66 +346,27 @@ def test_an_option_that_changes_from_call_to_call_of_a_compiled_function(
         torch.testing.assert_close(*gradients)
 
 
-UNCHANGED: dict[str, Callable[..., Answer]] = {
-    "softmax": lambda x, t: softmax(x),
-    "log_softmax": lambda x, t: log_softmax(x),
-    "logsumexp": lambda x, t: logsumexp(x),
-    "cross_entropy": lambda x, t: cross_entropy(x, t),
-    "loss of rows": lambda x, t: cross_entropy(x, t, reduction="none"),
-    "logprob_entropy": lambda x, t: logprob_entropy(x, t.clamp(min=0)),
-    "kl_div": lambda x, t: kl_div(x, x.detach().sin(), reverse=True),
-}
+# One of each function, and a loss of rows
+MASKED = ("softmax temperature", "log_softmax dtype", "logsumexp keepdim", "label_smoothing",
+           "reduction", "entropy ignoring", "kl reverse")  # fmt: skip
 
 
-@pytest.mark.parametrize("called", UNCHANGED)
+@pytest.mark.parametrize("option", MASKED)
 @pytest.mark.parametrize("kept", [[True, False, True], [False] * 3], ids=["two", "none"])
+@torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True)
 def test_compiled_of_rows_whose_number_the_data_decide(
-    device: str, called: str, kept: list[bool]
+    device: str, option: str, kept: list[bool]
 ) -> None:
     x = torch.randn(SHAPE, dtype=torch.float64, device=device, requires_grad=True)
     target, mask = torch.tensor([1, -100, 3], device=device), torch.tensor(kept, device=device)
-    ours = UNCHANGED[called]
+    function, values = OPTIONS[option]
+
+    def selected(x: torch.Tensor, t: torch.Tensor) -> Answer:
+        return function(x[mask], t[mask], values[-1])
+
     torch.compiler.reset()
-    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
-        in_one_graph = torch.compile(
-            lambda *each: ours(*(one[mask] for one in each)), backend="aot_eager", fullgraph=True
-        )
-        found, wanted = in_one_graph(x, target), ours(x[mask], target[mask])
+    in_one_graph = torch.compile(selected, backend="aot_eager", fullgraph=True)
+    found, wanted = in_one_graph(x, target), selected(x, target)
     torch.testing.assert_close(found, wanted, equal_nan=True)
     dx, wanted_dx = (torch.autograd.grad(summed(each), x)[0] for each in (found, wanted))
     torch.testing.assert_close(dx, wanted_dx, equal_nan=True)
-
-
-@pytest.mark.usefixtures("recompiles")
-@pytest.mark.parametrize("backend", ["eager", pytest.param("inductor", marks=pytest.mark.gpu)])
-def test_pytorchs_samples_compiled_by_one_function(device: str, backend: str) -> None:
-    """What PyTorch's own function, compiled alike, refuses, ours may refuse too.
-
-    PyTorch 2.11 does so for probabilities as targets where the number of weights or the ignored
-    index is symbolic.
-    """
-    pytest.importorskip("expecttest", reason="PyTorch's own samples need expecttest")
-    from torch.testing._internal.common_methods_invocations import op_db
-
-    [info] = [one for one in op_db if one.name == "nn.functional.cross_entropy"]
-    torch.compiler.reset()
-    settings: dict[str, Any] = {"fullgraph": True, "dynamic": True, "backend": backend}
-    known: dict[tuple[str, ...], list[Callable[..., torch.Tensor]]] = {}
-    count = 0
-    for sample in info.sample_inputs(device, torch.float32, requires_grad=True):
-        names = tuple(sorted(sample.kwargs))
-        if names not in known:
-            known[names] = [torch.compile(f, **settings) for f in (cross_entropy, F.cross_entropy)]
-        ours, pytorchs = known[names]
-        arguments = (sample.input, *sample.args)
-        expected = F.cross_entropy(*arguments, **sample.kwargs)
-        try:
-            found = ours(*arguments, **sample.kwargs)
-        except torch._dynamo.exc.TorchRuntimeError as error:
-            reason = re.escape(str(error).splitlines()[0])
-            with pytest.raises(torch._dynamo.exc.TorchRuntimeError, match=reason):
-                pytorchs(*arguments, **sample.kwargs)
-            continue
-        torch.testing.assert_close(found, expected)
-        count += 1
-    assert count > 15

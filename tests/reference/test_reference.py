@@ -77,13 +77,10 @@ def test_each_difference_is_named(tmp_path: Path) -> None:
     assert reference.differences(drawn, kept) == []
 
 
-def test_every_table_that_a_page_includes_or_links_is_committed() -> None:
-    pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-    for page in pages:
-        text = page.read_text(encoding="utf-8")
-        assert page.relative_to(ROOT) in reference.PAGES or "include:" not in text
-        for link in re.findall(r"\]\(((?:docs/)?generated/[^)#]+)\)", text):
-            assert (page.parent / link).is_file(), f"{page.name}: {link}"
+def test_no_page_includes_a_table_that_is_never_drawn_anew() -> None:
+    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
+    including = {p.relative_to(ROOT) for p in pages if "include:" in p.read_text(encoding="utf-8")}
+    assert including <= {*reference.PAGES}
 
 
 @pytest.mark.parametrize("page", reference.PAGES, ids=str)

@@ -9,12 +9,10 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
-from tests.conftest import DOUBLES, ROOT, Result
+from tests.conftest import ROOT, Result, command_line
+from tests.experiments.test_faults import wait_until
 
 CONF = """
 ClusterName=one
@@ -96,9 +94,8 @@ class Cluster:
 
     def submit(self, out: Path, *arguments: str) -> Result:
         """Runs a sweep through Slurm into ``out``, as the command line does."""
-        run = [sys.executable, "-m", "experiments.run", "--config-dir", str(DOUBLES)]
         done = subprocess.run(
-            [*run, f"out={out}", "tracker=none", "remeasure=false", *LAUNCHER, *arguments],
+            command_line(out, *LAUNCHER, *arguments),
             cwd=ROOT,
             env=os.environ | self.variables,
             capture_output=True,
@@ -135,13 +132,6 @@ class Cluster:
                 stderr=log,
                 start_new_session=True,
             )
-
-
-def wait_until(ready: Callable[[], object], limit_s: float) -> None:
-    end = time.monotonic() + limit_s
-    while not ready():
-        assert time.monotonic() < end, f"nothing happened in {limit_s:g} s"
-        time.sleep(0.1)
 
 
 def _below(parents: list[int]) -> list[int]:

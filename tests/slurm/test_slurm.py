@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from experiments.slurm import State, divide, look, measure_shard
-from experiments.slurm import rows_of as measured_rows
+from experiments.slurm import State, divide, look, measure_shard, rows_of
 from experiments.sweep.jobs import compose, with_roofs
 from experiments.sweep.record import read_object
 from tests.conftest import QUICK, Command, Composed, once_each, rows_below, shape
-from tests.slurm.cluster import LACKING, Cluster, wait_until
+from tests.experiments.test_faults import lines, wait_until
+from tests.slurm.cluster import LACKING, Cluster
 
 on_slurm = pytest.mark.slurm
 pytestmark = pytest.mark.timeout(600)
@@ -59,9 +59,7 @@ def test_each_shard_is_measured_by_itself_as_one_sweep(tmp_path: Path, composed:
     shards = divide([*with_roofs(jobs)], tmp_path, on_card=False)
 
     def states() -> list[tuple[str, int, int]]:
-        rows = {
-            name: measured_rows(tmp_path / "shards" / name, mine) for name, mine in shards.items()
-        }
+        rows = {name: rows_of(tmp_path / "shards" / name, mine) for name, mine in shards.items()}
         found = [look(mine, [r for r, _ in rows[name]], "", {}) for name, mine in shards.items()]
         return [(state.word, state.points, state.done) for state in found]
 
@@ -142,12 +140,6 @@ def shards(out: Path) -> dict[str, str]:
     return read_object(out / "slurm" / "jobs.json")
 
 
-def rows_of(out: Path, shard: str) -> int:
-    """How many rows a shard has on disk."""
-    files = out.glob(f"shards/{shard}/**/rows.jsonl")
-    return sum(path.read_bytes().count(b"\n") for path in files)
-
-
 def half_done(cluster: Cluster, out: Path, not_again: str = "") -> tuple[str, str]:
     """A shard's name and job, once it is running with a point on disk and another to come."""
     found: list[tuple[str, str]] = []
@@ -157,7 +149,7 @@ def half_done(cluster: Cluster, out: Path, not_again: str = "") -> tuple[str, st
         found[:] = [
             (name, job)
             for name, job in shards(out).items()
-            if job in running and name != not_again and 1 <= rows_of(out, name) <= 2
+            if job in running and name != not_again and 1 <= lines(out / "shards" / name) <= 2
         ]
         return bool(found)
 
@@ -185,8 +177,8 @@ def test_left_hurt_and_submitted_again_it_has_every_row_once(
     cluster.kill_node()
     cluster.start_node()
     wait_until(lambda: job not in cluster.jobs("running,completing"), 60)
-    assert 1 <= rows_of(out, cancelled) <= 2
-    assert 1 <= rows_of(out, lost) <= 2
+    assert 1 <= lines(out / "shards" / cancelled) <= 2
+    assert 1 <= lines(out / "shards" / lost) <= 2
 
     assert cluster.submit(out, "experiment=twelve").status == 0
     wait_until(lambda: not cluster.jobs("pending,running,completing"), 280)

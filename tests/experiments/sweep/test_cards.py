@@ -1,65 +1,44 @@
-"""Several cards: their locks against real processes, and which card measures which shard.
+"""Several cards: their locks, and which card measures which shard.
 
 NVML is disguised, and the cards of sweeps are workers on this CPU that say they are cards.
 """
 
 from __future__ import annotations
 
-import os
 import secrets
-import select
 import stat
-import subprocess
-import sys
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
 
 import pytest
 
-from experiments import child
 from experiments.data.errors import UserError
 from experiments.sweep import cards as sweep_cards
 from experiments.sweep.cards import WorkerPool, lock_of, take, visible_cards
 from experiments.sweep.cards import cards_of as launcher_cards
 from experiments.sweep.client import Worker
-from tests.conftest import QUICK, ROOT, Command, once_each, shape
-
-NVML = ROOT / "tests" / "doubles" / "nvml"
-HOLD = """
-import sys
-from experiments.sweep.cards import take
-with take([int(card) for card in sys.argv[1:]]):
-    print("held", flush=True)
-    sys.stdin.read()
-"""
+from tests.conftest import QUICK, Command, once_each, shape
 
 
 @pytest.fixture
 def cards(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     """The bus ids of a host with two cards, which no other test has."""
     ids = sorted(f"test:{secrets.token_hex(4)}:00.0" for _ in range(2))
-    monkeypatch.setenv("CARDS", " ".join(ids))
+    nvml = {
+        "DeviceGetCount": lambda: 2,
+        "DeviceGetHandleByIndex": int,
+        "DeviceGetPciInfo": lambda card: SimpleNamespace(busId=ids[card].encode()),
+    }
+    monkeypatch.setattr(sweep_cards, "ask_nvml", lambda what, *given: nvml[what](*given))
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    monkeypatch.syspath_prepend(str(NVML))
-    monkeypatch.delitem(sys.modules, "pynvml", raising=False)
-    child._nvml.cache_clear()
     yield ids
-    child._nvml.cache_clear()
-    sys.modules.pop("pynvml", None)
     for bus_id in ids:
         lock_of(bus_id).unlink(missing_ok=True)
-
-
-def holder(*cards: int, **variables: str) -> subprocess.Popen[str]:
-    """Another process that asks for the locks of cards and says when it holds them."""
-    path = os.pathsep.join([str(NVML), str(ROOT)])
-    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
-    command = [sys.executable, "-c", HOLD, *map(str, cards)]
-    given = os.environ | {"PYTHONPATH": path} | variables
-    return subprocess.Popen(command, text=True, env=given, **pipes)  # type: ignore[call-overload]
 
 
 @pytest.mark.parametrize(
@@ -81,19 +60,19 @@ def test_visible_cards_are_numbered_as_cuda_shows_them(
             launcher_cards("all")
 
 
-def test_a_killed_holder_frees_its_card_and_one_that_waits_goes_on(cards: list[str]) -> None:
-    first = holder(0)
-    assert first.stdout is not None
-    assert first.stdout.readline() == "held\n"
-    second = holder(0, 1, CUDA_VISIBLE_DEVICES="1,0")  # the same cards by other numbers
-    assert second.stderr is not None
-    assert second.stderr.readline() == "card 1 is in use by another sweep; waiting\n"
-    with take([1]):  # the other card is nobody's: whoever waits holds only what comes earlier
-        pass
-    assert select.select([second.stdout], [], [], 0.5)[0] == []  # it has not gone on
-    first.kill()
-    assert second.communicate(timeout=60)[0] == "held\n"
-    first.communicate()
+def test_whoever_waits_for_a_card_holds_none_that_comes_later_and_goes_on_once_it_is_free(
+    cards: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with ThreadPoolExecutor(1) as another, take([0]) as first:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1,0")  # the same cards by other numbers
+        second = another.submit(take, [0, 1])
+        while "card 1 is in use by another sweep; waiting\n" not in capsys.readouterr().err:
+            assert not second.done()
+        with take([0]):  # the other card is nobody's
+            time.sleep(0.2)
+        assert not second.done()
+        first.close()
+        second.result(timeout=60).close()
 
 
 def test_every_user_can_open_the_lock_and_nobody_is_led_elsewhere(
@@ -122,35 +101,27 @@ def on_cards(
     other.stop()
 
 
-def test_a_sweep_takes_its_card_and_a_dry_run_does_not(
+def test_a_shard_is_measured_on_one_card_in_all_rounds_and_resumed_there(
     on_cards: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     taken: list[set[int]] = []
     monkeypatch.setattr(sweep_cards, "take", lambda cards: taken.append(cards) or ExitStack())
-    assert (on_cards("dry_run=true").status, taken) == (0, [])
-    assert (on_cards().status, taken) == (0, [{0}])
-
-
-def test_a_shard_is_measured_on_one_card_in_all_rounds_and_resumed_there(on_cards: Command) -> None:
     for cards, rounds in (("[0,1]", 2), ("[1,0]", 3)):  # in whatever order the cards are named
-        done = on_cards(f"hydra.launcher.cards={cards}", f"rounds={rounds}")
+        asked = [f"hydra.launcher.cards={cards}", f"rounds={rounds}"]
+        assert (on_cards(*asked, "dry_run=true").status, taken) == (0, [])
+        done = on_cards(*asked)
         assert (done.status, len(done.rows)) == (0, 3 * 2 * rounds), done.stderr
+        assert taken.pop() == {0, 1}
         assert once_each(done.rows)
         places = {row.cols: {r.card for r in done.rows if r.cols == row.cols} for row in done.rows}
         assert all(len(found) == 1 for found in places.values())
         assert set.union(*places.values()) == {0, 1}
 
 
-def test_cards_of_two_kinds_are_refused(on_cards: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    start, spawn = Worker.start, Worker.spawn
-
-    def disguised(self: Worker) -> dict[str, Any]:
-        if self.card == 1:
-            return {"device": {"name": "NVIDIA L4"}}  # it need not be up to be refused
-        handshake = start(self)
-        return handshake | {"device": handshake["device"] | {"name": "NVIDIA H200"}}
-
-    monkeypatch.setattr(Worker, "start", disguised)
-    monkeypatch.setattr(Worker, "spawn", lambda self: None if self.card else spawn(self))
-    done = on_cards("hydra.launcher.cards=[0,1]")
-    assert "card 0 is NVIDIA H200, card 1 is NVIDIA L4" in done.error
+def test_cards_of_two_kinds_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pool, names = WorkerPool(tmp_path / "worker.log", [0, 1]), ["NVIDIA H200", "NVIDIA L4"]
+    monkeypatch.setattr(Worker, "start", lambda self: {"device": {"name": names[self.card]}})
+    for card in pool.cards:
+        pool.worker("cuda", card)
+    with pytest.raises(UserError, match="card 0 is NVIDIA H200, card 1 is NVIDIA L4"):
+        pool.alike()

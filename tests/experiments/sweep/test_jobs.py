@@ -8,14 +8,11 @@ from typing import Any
 import pytest
 
 from experiments.data.files import validated
-from experiments.data.jobs import GridConfig, read_yaml
+from experiments.data.jobs import GridConfig
 from experiments.sweep.jobs import compose, with_roofs
 from experiments.sweep.record import suspicions
-from experiments.worker.describe import build_kernel
 from experiments.worker.place import foreign
-from tests.conf import KERNELS
-from tests.conf import kernel as kernel_config
-from tests.conftest import CONF, Composed
+from tests.conftest import Composed
 
 
 def test_a_shard_gets_the_roofs_that_it_lacks(composed: Composed) -> None:
@@ -31,16 +28,9 @@ def test_a_shard_gets_the_roofs_that_it_lacks(composed: Composed) -> None:
     assert added("add") == []
     assert added("online", "copy", timing="chain") == ["copy_triton"]
     assert added("online", "copy_triton", timing="graph") == []
-
-
-def test_what_a_file_says_about_a_kernel_is_no_tunable(composed: Composed) -> None:
-    for name, config in read_yaml(CONF / "kernel").items():
-        if name in KERNELS:
-            roof = build_kernel(kernel_config(name)).operation.roof
-            assert roof == config.get("roof", "copy"), name
-    found = compose(["kernel=quack", "grid=smoke"])
-    assert found.config["kernel"] == {"_target_": "kernels.softmax.peers.Quack"}
-    assert compose(["kernel=backward", "grid=smoke"]).roof == "add"
+    # what a file says about its kernel is no tunable
+    config = compose(["kernel=quack", "grid=smoke"]).config
+    assert config["kernel"] == {"_target_": "kernels.softmax.peers.Quack"}
 
 
 def test_a_grid_is_its_product_its_pairs_and_its_drawn_widths_each_once_in_order() -> None:

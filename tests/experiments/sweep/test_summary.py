@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from experiments.api import lines_of
+from experiments.data.rows import Row
 from experiments.sweep.jobs import compose
 from experiments.sweep.plan import Point
 from experiments.sweep.summary import Progress, print_summary
@@ -40,11 +41,13 @@ def test_tables_are_sorted_and_a_time_that_did_not_converge_says_why_sampling_en
     assert found == [(4, 256), (8, 256), (4, 1024)]
 
 
-def test_a_kernel_stands_beside_torch_and_the_best_other_with_intervals(tmp_path: Path) -> None:
-    rows = [
-        row(kernel, 1024, time_us=us, time_low_us=us - 1, time_high_us=us + 1, roof="copy")
-        for kernel, us in (("fused", 10.0), ("online", 16.0), ("torch", 20.0))
-    ]
+def test_a_kernel_stands_beside_torch_and_the_best_other_with_intervals_and_a_verdict(
+    tmp_path: Path,
+) -> None:
+    def timed(kernel: str, us: float) -> Row:
+        return row(kernel, 1024, time_us=us, time_low_us=us - 1, time_high_us=us + 1, roof="copy")
+
+    rows = [timed("fused", 10.0), timed("online", 16.0), timed("torch", 20.0)]
     print_summary(rows, {}, tmp_path, "", [])
     heads = (tmp_path / "table.md").read_text().splitlines()[0].strip("| ").split(" | ")
     first = [heads.index(head) for head in ("× torch", "× best other")]
@@ -53,6 +56,11 @@ def test_a_kernel_stands_beside_torch_and_the_best_other_with_intervals(tmp_path
         ["1.25 (1.12–1.4)", "0.625 (0.529–0.733) fused"],
         ["", "0.5 (0.429–0.579) fused"],
     ]
+    elsewhere = row("torch", 1024, time_us=1.0, sweep="another", key="x")
+    rows += [timed("copy", 4.0), elsewhere]
+    for us, verdict in ((2.0, "faster"), (9.0, "no difference"), (30.0, "slower")):
+        [line] = lines_of([*rows, timed("mine", us)], ["mine"])
+        assert (line["best_other"], line["verdict"]) == ("fused", verdict)
 
 
 def test_a_sweep_over_tunables_ends_with_the_best_setting_of_each_shape(
