@@ -10,8 +10,8 @@ PLATFORMS = [f"--platform=manylinux{one}_x86_64" for one in ("_2_28", "_2_17", "
 # The torch build that is installed brings these, and setuptools is not a wheel that a node lacks.
 LEFT_OUT = ("torch", "triton", "setuptools")
 FROM_SOURCE = {"antlr4-python3-runtime"}  # which hydra needs, is published as source alone
-# flag-gems asks for old versions of numpy and packaging and runs with ours; of helion the tuner alone
-# needs scikit-learn, of trl the trainers alone most of what it asks for.
+# flag-gems asks for old versions of numpy and packaging and runs with ours; helion's tuner alone
+# needs scikit-learn, and trl's trainers alone most of what trl asks for.
 ALONE = {"peers": ["flag-gems", "helion", "trl"]}
 NEEDED = "torch hydra omegaconf wandb pydantic pandas scipy seaborn rich sympy jinja2"
 
