@@ -55,17 +55,13 @@ def command(action: Callable[[], int | None], verbose: bool = False) -> int:
     except (UserError, RowsError, YAMLError, ValueError, OSError) as error:
         if verbose:
             traceback.print_exc()
-        print(f"error: {_shown(on_one_line(str(error)))}", file=sys.stderr)
+        text = on_one_line(str(error))
+        text = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+        print("error:", text if len(text) <= LONGEST else f"{text[:LONGEST]}…", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("interrupted; the same command goes on where it stopped", file=sys.stderr)
         return 130
-
-
-def _shown(text: str) -> str:
-    """Text on one line of a terminal, whatever somebody typed."""
-    plain = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
-    return plain if len(plain) <= LONGEST else f"{plain[:LONGEST]}…"
 
 
 class Parser(argparse.ArgumentParser):

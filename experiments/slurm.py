@@ -43,7 +43,6 @@ WORDS = ("new", "queued", "running", "done", "failed")
 QUEUED = {"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT"}
 RUNNING = {"RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "RESIZING", "SIGNALING", "STAGE_OUT"}
 
-
 States = Mapping[str, str] | None  # by job, in Slurm's words; None where Slurm gives no answer
 
 

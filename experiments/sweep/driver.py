@@ -156,8 +156,7 @@ class Sweep:
     def _visit(self, point: Point, progress: Progress) -> bool:
         """Measures a point, records it, and says whether the card's thread can go on."""
         progress.begins(point)
-        own = self.pool.place(point.job, point.card)
-        worker, lost = own.of_kernel(point.job.config["kernel"]), False
+        worker, lost = self.pool.place(point.job, point.card), False
         try:
             outcome = measure(point, worker)
         except WorkerError as error:
