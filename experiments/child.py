@@ -93,10 +93,11 @@ def parse(line: bytes) -> dict[str, Any]:
 
 @cache
 def _nvml() -> Any:
-    import pynvml
+    with contextlib.suppress(Exception):
+        import pynvml
 
-    pynvml.nvmlInit()
-    return pynvml
+        pynvml.nvmlInit()
+        return pynvml
 
 
 def ask_nvml(fact: str, *arguments: Any) -> Any:

@@ -30,12 +30,8 @@ CARD, CPU = (1.25, 2.5), (5.0, 20.0)
 
 def latest(rows: Iterable[Row]) -> list[Row]:
     """Each point once, `plausible`: of its attempts the last, whichever file it stands in."""
-    points: dict[tuple[Any, ...], Row] = {}
-    for row in rows:
-        known = points.get((row.sweep, *row.identity))
-        if known is None or row.attempt >= known.attempt:
-            points[(row.sweep, *row.identity)] = row
-    return plausible(list(points.values()))
+    ordered = sorted(rows, key=lambda row: row.attempt)
+    return plausible([*{(row.sweep, *row.identity): row for row in ordered}.values()])
 
 
 def plausible(rows: Sequence[Row]) -> list[Row]:

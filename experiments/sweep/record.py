@@ -41,17 +41,15 @@ def folder_lock(out: Path) -> Iterator[None]:
     lock = FileLock(out / ".lock", timeout=0, thread_local=False)
     try:
         out.mkdir(parents=True, exist_ok=True)
-        lock.acquire()
+        held = lock.acquire()
     except Timeout:
         raise UserError(
             f"out={out} is being written by another sweep; wait or choose another"
         ) from None
     except OSError as error:
         raise UserError(f"out={out} cannot be written: {error.strerror}") from None
-    try:
+    with held:
         yield
-    finally:
-        lock.release()
 
 
 class Ledger:
