@@ -14,7 +14,6 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from experiments.data.jobs import TrackerConfig
 from experiments.data.metrics import plausible
 from experiments.data.rows import Row
 from experiments.errors import SweepFailed, UserError
@@ -32,7 +31,7 @@ from experiments.sweep.record import (
     sweep_name,
 )
 from experiments.sweep.summary import Progress, account, print_estimate, print_summary
-from experiments.wandb import check_tracker, mirror
+from experiments.wandb import mirror, tracker_of
 
 
 def run(jobs: Iterable[Job], cards: Any = (0,)) -> None:
@@ -62,8 +61,7 @@ def run(jobs: Iterable[Job], cards: Any = (0,)) -> None:
         composed = [first, *jobs]
         pool.start(composed)
         options = options_of(composed)
-        tracker = TrackerConfig(**options["tracker"])
-        check_tracker(tracker)
+        tracker = tracker_of(options)
         ledger = Ledger(out, reads=dry_run)
         plan = make_plan(composed, pool)
         sweep = Sweep(plan, pool, ledger, options)

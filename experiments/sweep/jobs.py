@@ -321,7 +321,7 @@ def compose(overrides: Sequence[str], known: Composed | None = None) -> Job:
 
     Raises:
         UserError: naming the option at fault.
-        HydraException: it cannot be composed.
+        HydraException: it cannot be composed; or `OmegaConfBaseException`.
     """
     own, of_hydra = composed(overrides, {} if known is None else known)
     choices = of_hydra.runtime.choices
@@ -335,8 +335,6 @@ def compose(overrides: Sequence[str], known: Composed | None = None) -> Job:
         checked = Config.model_validate(found)
     except MissingMandatoryValue as error:
         raise UserError(f"{error.full_key} is missing; each job has one") from None
-    except OmegaConfBaseException as error:
-        raise UserError(str(error).splitlines()[0]) from None
     except ValidationError as error:
         raise UserError(_complaint(error)) from None
     resolved, name = checked.model_dump(), choices["kernel"]
@@ -377,15 +375,7 @@ def _complaint(error: ValidationError) -> str:
 
 
 def outside_name(file: Path, function: str) -> str:
-    """The name in rows of a kernel from outside: its function's, behind its file's if it is ours.
-
-    Raises:
-        UserError: there is no such file, or no function is named.
-    """
-    if not file.is_file() or file.suffix != ".py":
-        raise UserError(f"kernel.file={file} is no Python file")
-    if not function.isidentifier():
-        raise UserError(f"kernel.function={function}; name a function of {file.name}")
+    """The name in rows of a kernel from outside: its function, behind its file if that is ours."""
     taken = (CONF / "kernel" / f"{function}.yaml").is_file()
     return f"{file.stem}.{function}" if taken else function
 
