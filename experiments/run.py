@@ -79,7 +79,7 @@ def act_on(arguments: list[str]) -> None:
     except (HydraException, OmegaConfBaseException) as error:
         raise UserError(jobs.reason_of(error)) from error
     except OSError as error:
-        raise UserError(f"cannot write {error.filename}: {error.strerror}") from error
+        raise UserError(f"cannot read or write {error.filename}: {error.strerror}") from error
     except Exception as error:  # a fault of ours, or of a library of ours, is one line too
         raise UserError(f"{type(error).__name__}: {error}") from error
 

@@ -124,8 +124,8 @@ class Sweep:
         lanes = defaultdict[int, list[Point]](list)
         for point in self.due:
             lanes[point.card].append(point)
-        known = [self.ledger.latest(point.identity) for point in self.plan.points]
-        done = sum(row is not None and row.expected for row in known)
+        known = self.ledger.rows_of(point.identity for point in self.plan.points)
+        done = sum(row.expected for row in known)
         with (
             Progress(len(self.due), done) as progress,
             ThreadPoolExecutor(max_workers=max(len(lanes), 1)) as threads,

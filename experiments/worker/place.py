@@ -138,7 +138,9 @@ def commit(root: Path = ROOT) -> dict[str, Any]:
 
     It is dirty if the commit is not the code that runs: a file of it differs, or is not tracked.
     """
-    command = ["git", "-C", str(root), "status", "--porcelain=v2", "--branch", "--", *CODE]
+    # without a lock, which a killed worker would leave behind
+    command = ["git", "--no-optional-locks", "-C", str(root), "status"]
+    command += ["--porcelain=v2", "--branch", "--", *CODE]
     with suppress(OSError, subprocess.SubprocessError):
         done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
         found = re.search(r"^# branch.oid (\w+)$", done.stdout, re.M)
