@@ -141,11 +141,7 @@ def runs_of(sweep: str, jobs: Sequence[tuple[Job, Sequence[Row]]]) -> Iterator[d
                 "summary": {"points": len(rows), **Counter(row["status"] for row in rows)},
                 "lines": [
                     {axis: row[field] for axis, field in AXES.items()}
-                    | {
-                        k: row[k]
-                        for k in METRICS
-                        if math.isfinite(row[k] or 0) and row[k] is not None
-                    }
+                    | {k: n for k in METRICS if (n := row[k]) is not None and math.isfinite(n)}
                     for row in rows
                     if row["status"] == "ok"
                 ],

@@ -6,6 +6,7 @@ field of one of its classes, and a value with a comment in conf/.
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import itertools
 import math
@@ -66,7 +67,7 @@ ELSEWHERE = re.compile(
 )
 # An option inside a group takes a value, which decides nothing of what else is composed.
 VALUE = re.compile(r"(?!hydra\.)\w+(\.\w+)+=")
-Composed = dict[tuple[str, ...], DictConfig]  # by the overrides it was composed from
+Composed = dict[tuple[str, ...], tuple[DictConfig, DictConfig]]  # by their overrides
 
 
 @dataclass(frozen=True)
@@ -297,23 +298,21 @@ def composed(overrides: Sequence[str], known: Composed) -> tuple[DictConfig, Dic
     values = [one for one in overrides if VALUE.match(one)]
     shared = tuple(one for one in overrides if one not in values)
     if shared not in known:
-        known[shared] = hydra.compose("config", [*shared], return_hydra_config=True)
-    whole = known[shared]
-    own = _without_hydra(whole)
+        known[shared] = _composed(shared)
+    own, of_hydra = copy.deepcopy(known[shared][0]), known[shared][1]
     try:
         for override in OverridesParser.create().parse_overrides(values):
             OmegaConf.update(own, override.key_or_group, override.value())
     except (HydraException, OmegaConfBaseException):  # Hydra says what is wrong
-        whole = hydra.compose("config", [*overrides], return_hydra_config=True)
-        own = _without_hydra(whole)
-    return own, whole.hydra
+        return _composed(overrides)
+    return own, of_hydra
 
 
-def _without_hydra(whole: DictConfig) -> DictConfig:
-    """A copy that takes no new options."""
+def _composed(overrides: Sequence[str]) -> tuple[DictConfig, DictConfig]:
+    whole = hydra.compose("config", [*overrides], return_hydra_config=True)
     own = OmegaConf.masked_copy(whole, [str(key) for key in whole if key != "hydra"])
-    OmegaConf.set_struct(own, True)
-    return own
+    OmegaConf.set_struct(own, True)  # it takes no new options
+    return own, whole.hydra
 
 
 def compose(overrides: Sequence[str], known: Composed | None = None) -> Job:
