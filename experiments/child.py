@@ -23,8 +23,8 @@ ROOT = Path(__file__).resolve().parents[1]
 LARGEST_MESSAGE = 256 << 20  # bytes; the description of 100,000 shapes takes 30 MB
 
 
-class ChildError(Exception):
-    """The other side ended, or sent something that is not a message; one line."""
+class ChildError(OSError):
+    """The other side sent something that is not a message; one line."""
 
 
 class Channel:
@@ -55,12 +55,12 @@ class Channel:
         Raises:
             ChildError: something came that is not a message.
             TimeoutError: nothing came for ``limit_s`` seconds; the channel is of no use any more.
-            OSError: the other side has ended; or `EOFError`.
+            OSError: the other side has ended.
         """
         self._socket.settimeout(limit_s)
         line = self._lines.readline(LARGEST_MESSAGE)
         if not line:
-            raise EOFError
+            raise ConnectionResetError
         if not line.endswith(b"\n"):
             raise ChildError("it sent a message without an end")
         return parse(line)
@@ -93,10 +93,11 @@ def parse(line: bytes) -> dict[str, Any]:
 
 @cache
 def _nvml() -> Any:
-    import pynvml
+    with contextlib.suppress(Exception):
+        import pynvml
 
-    pynvml.nvmlInit()
-    return pynvml
+        pynvml.nvmlInit()
+        return pynvml
 
 
 def ask_nvml(fact: str, *arguments: Any) -> Any:

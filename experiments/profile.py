@@ -2,10 +2,9 @@
 
 It takes the arguments of ``experiments.run`` and makes, for each point, one warm call, a flush of
 L2, and one call inside an NVTX range named after the point, the profiler started and stopped around
-it.
-``ncu --nvtx --profile-from-start off`` and ``nsys profile --capture-range=cudaProfilerApi
---capture-range-end=none`` see those calls and nothing else. ``profiled.jsonl`` below ``out`` has a
-row for each point, with its range in the row's ``environment``.
+it. ``ncu --nvtx --profile-from-start off`` and ``nsys profile --capture-range=cudaProfilerApi
+--capture-range-end=none`` see those calls alone. ``profiled.jsonl`` below ``out`` has a row per
+point, with its range in the row's ``environment``.
 """
 
 from __future__ import annotations

@@ -6,8 +6,6 @@ import os
 import re
 import sys
 from collections.abc import Sequence
-from importlib import import_module
-from itertools import chain
 from typing import Any, NoReturn
 
 import hydra
@@ -86,16 +84,15 @@ def act_on(arguments: list[str]) -> None:
 
 def launch(words: Sequence[str]) -> None:
     """Hands all jobs to what ``hydra/launcher`` names, each composed as it is taken."""
-    asked = jobs.combinations(words)
-    first = hydra.compose("config", asked[0], return_hydra_config=True)
-    name = first.hydra.runtime.choices["hydra/launcher"]
+    asked, known = jobs.combinations(words), jobs.Composed()
+    _, of_hydra = jobs.composed(asked[0], known)
+    name = of_hydra.runtime.choices["hydra/launcher"]
     if name not in LAUNCHERS:
         raise UserError(f"hydra/launcher={name} {jobs.NO_LAUNCHER}")
-    options: Any = OmegaConf.to_container(first.hydra.launcher, resolve=True)
-    found = chain([jobs.compose(asked[0], first)], map(jobs.compose, asked[1:]))
-    module, _, function = str(options.pop("_target_")).rpartition(".")
-    launcher = getattr(import_module(module), function)
-    launcher([*found] if name == "profile" else jobs.with_roofs(found), **options)
+    options: Any = OmegaConf.to_container(of_hydra.launcher, resolve=True)
+    found = (jobs.compose(one, known) for one in asked)
+    launcher = hydra.utils.get_method(options.pop("_target_"))
+    launcher([*found] if name == "profile" else jobs.with_roofs(found, known), **options)
 
 
 if __name__ == "__main__":

@@ -26,7 +26,6 @@ from typing import Any, NamedTuple
 
 from experiments import child
 from experiments.data.errors import SweepFailed, UserError, command, on_one_line
-from experiments.data.jobs import TrackerConfig
 from experiments.data.metrics import latest
 from experiments.data.recordings import recorded_jobs
 from experiments.data.rows import Row, rows_files
@@ -34,7 +33,7 @@ from experiments.sweep.driver import run as run_sweep
 from experiments.sweep.jobs import Job, options_of
 from experiments.sweep.record import folder_lock, read_object, sweep_name, write_json
 from experiments.sweep.summary import print_summary
-from experiments.wandb import check_tracker, upload
+from experiments.wandb import tracker_of, upload
 
 SHUTDOWN_S = 15  # the warning before the time limit; every row is on disk already
 SQUEUE_LIMIT_S = 60
@@ -42,7 +41,6 @@ WORDS = ("new", "queued", "running", "done", "failed")
 # Slurm's words for a job that it has not finished; any other is of one that has ended.
 QUEUED = {"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT"}
 RUNNING = {"RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "RESIZING", "SIGNALING", "STAGE_OUT"}
-
 
 States = Mapping[str, str] | None  # by job, in Slurm's words; None where Slurm gives no answer
 
@@ -74,9 +72,8 @@ def run(composed: Iterable[Job], **given: Any) -> None:
     """
     jobs = [*composed]
     shared = options_of(jobs)
-    tracker, out = TrackerConfig(**shared["tracker"]), Path(shared["out"])
+    tracker, out = tracker_of(shared), Path(shared["out"])
     dry_run, file = shared["dry_run"], out / "slurm" / "jobs.json"
-    check_tracker(tracker)
     if any(job.config["gpu"]["card"] is not None for job in jobs):
         raise UserError(
             "gpu.card= pins a card of this host; Slurm assigns the cards (hydra.launcher.gres)"

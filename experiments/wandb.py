@@ -63,14 +63,16 @@ SETTINGS: dict[str, Any] = {
 }
 
 
-def check_tracker(tracker: TrackerConfig) -> None:
-    """Checks before anything is measured that a sweep can be mirrored online.
+def tracker_of(options: Mapping[str, Any]) -> TrackerConfig:
+    """The tracker of a sweep's options, checked before anything is measured.
 
     Raises:
-        UserError: there is no key.
+        UserError: it is online, and there is no key.
     """
+    tracker = TrackerConfig(**options["tracker"])
     if tracker.backend == "wandb" and tracker.mode == "online" and not has_key():
         raise UserError(f"tracker=online: {NO_KEY}; tracker=wandb writes it offline")
+    return tracker
 
 
 def has_key() -> bool:
@@ -139,11 +141,7 @@ def runs_of(sweep: str, jobs: Sequence[tuple[Job, Sequence[Row]]]) -> Iterator[d
                 "summary": {"points": len(rows), **Counter(row["status"] for row in rows)},
                 "lines": [
                     {axis: row[field] for axis, field in AXES.items()}
-                    | {
-                        k: row[k]
-                        for k in METRICS
-                        if math.isfinite(row[k] or 0) and row[k] is not None
-                    }
+                    | {k: n for k in METRICS if (n := row[k]) is not None and math.isfinite(n)}
                     for row in rows
                     if row["status"] == "ok"
                 ],

@@ -112,17 +112,14 @@ def pool(worker: Worker) -> Iterator[None]:
     """Sweeps of this process use the session's worker for the CPU, and leave it running."""
 
     class Pool(WorkerPool):
-        def worker(self, device: str, card: int) -> Worker:
-            return worker if device == "cpu" else super().worker(device, card)
-
         def start(self, jobs):  # type: ignore[no-untyped-def]
-            self.workers["cpu", 0] = worker
+            self.workers["cpu", 0, None] = worker
             if worker.process is not None and worker.process.poll() is not None:
                 worker.stop()  # Linux ended it with the thread of the last sweep that started it
             super().start(jobs)
 
         def close(self) -> None:
-            self.workers.pop(("cpu", 0), None)
+            self.workers.pop(("cpu", 0, None), None)
             super().close()
 
     with pytest.MonkeyPatch.context() as patch:

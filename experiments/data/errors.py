@@ -62,17 +62,12 @@ def command(
         text = str(error)
         if isinstance(error, OSError) and error.strerror and error.filename:
             text = f"{error.filename}: {error.strerror}"
-        print(f"error: {_shown(on_one_line(text))}", file=sys.stderr)
+        text = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in on_one_line(text))
+        print("error:", text if len(text) <= LONGEST else f"{text[:LONGEST]}…", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print(interrupted, file=sys.stderr)
         return 130
-
-
-def _shown(text: str) -> str:
-    """Text on one line of a terminal, whatever somebody typed."""
-    plain = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
-    return plain if len(plain) <= LONGEST else f"{plain[:LONGEST]}…"
 
 
 class Parser(argparse.ArgumentParser):

@@ -236,15 +236,12 @@ class Declaration(Written):
 @cache
 def named_grids() -> dict[str, list[tuple[int, int, str]]]:
     """By name the points (M, N, dtype) of every grid in conf/grid that has the same each time."""
-    grids = {
-        name: GridConfig.model_validate({key: file[key] for key in file if key != "defaults"})
-        for name, file in read_yaml(CONF / "grid").items()
-        if "dtypes" in file and "drawn" not in file
-    }
-    return {
-        name: [(m, n, dtype) for m, n in grid.expand() for dtype in grid.dtypes]
-        for name, grid in grids.items()
-    }
+    found = {}
+    for name, file in read_yaml(CONF / "grid").items():
+        if "dtypes" in file and "drawn" not in file:
+            grid = GridConfig.model_validate({k: file[k] for k in file if k != "defaults"})
+            found[name] = [(m, n, dtype) for m, n in grid.expand() for dtype in grid.dtypes]
+    return found
 
 
 @cache

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from experiments.data.rows import Row
@@ -29,12 +29,8 @@ CARD, CPU = (1.25, 2.5), (5.0, 20.0)
 
 def latest(rows: Iterable[Row]) -> list[Row]:
     """Each point once, `plausible`: of its attempts the last, whichever file it stands in."""
-    points: dict[tuple[Any, ...], Row] = {}
-    for row in rows:
-        known = points.get((row.sweep, *row.identity))
-        if known is None or row.attempt >= known.attempt:
-            points[(row.sweep, *row.identity)] = row
-    return plausible(list(points.values()))
+    ordered = sorted(rows, key=lambda row: row.attempt)
+    return plausible([*{(row.sweep, *row.identity): row for row in ordered}.values()])
 
 
 def plausible(rows: Sequence[Row]) -> list[Row]:
@@ -90,16 +86,9 @@ def derived(rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
     """
     index = _index(rows)
     for row in rows:
-        place, roof = neighbourhood(row), row.roof or COPY
-        near = index[place]
-        own = _derived(row, near.get(("roof", roof)), near.get(("naive", row.operation)))
-        if own["effective_gbps"] is not None and row.time_us:
-            works = {work: near.get(("roof of", work)) for work in ARITHMETIC if getattr(row, work)}
-            times = [getattr(row, w) / _rate(most, w) for w, most in works.items() if most]
-            own["arithmetic_us"] = bound = max(times, default=None)
-            if bound is not None and own["fraction_of_roof"] is not None:
-                own["fraction_of_roof"] = max(own["fraction_of_roof"], bound / row.time_us)
-        yield own | {"recording": place[0], "roof": roof, "bounds": bounds(row)}
+        own = _derived(row, index[neighbourhood(row)]) if timed(row) else {}
+        about = {"recording": row.recording, "roof": row.roof or COPY, "bounds": bounds(row)}
+        yield dict.fromkeys(DERIVED) | own | about
 
 
 def _index(rows: Sequence[Row]) -> dict[tuple[Any, ...], dict[tuple[str, str], Row]]:
@@ -140,21 +129,25 @@ def _rate(row: Row | None, work: str) -> float:
     return (getattr(row, work) or 0) / (row.time_us or 1.0) if row is not None else 0.0
 
 
-def _derived(row: Row, roof: Row | None, naive: Row | None) -> dict[str, Any]:
-    values: dict[str, Any] = dict.fromkeys(DERIVED)
-    if row.time_us is None or row.status != "ok":
-        return values
+def _derived(row: Row, near: Mapping[tuple[str, str], Row]) -> dict[str, Any]:
+    """What follows from a time, by itself and beside the rows that it is compared with."""
+    values, time_us = dict[str, Any](), row.time_us or 0.0
     if row.model_bytes is not None:
-        values["modelled_gbps"] = gbps(row.model_bytes, row.time_us)
+        values["modelled_gbps"] = gbps(row.model_bytes, time_us)
     if row.compulsory_bytes is not None:
-        values["effective_gbps"] = gbps(row.compulsory_bytes, row.time_us)
+        values["effective_gbps"] = gbps(row.compulsory_bytes, time_us)
+    works = {work: near.get(("roof of", work)) for work in ARITHMETIC if getattr(row, work)}
+    times = [getattr(row, work) / _rate(most, work) for work, most in works.items() if most]
+    values["arithmetic_us"] = bound_us = max(times, default=None)
+    roof, naive = near.get(("roof", row.roof or COPY)), near.get(("naive", row.operation))
     if roof is not None and roof.time_us and roof.compulsory_bytes and row.compulsory_bytes:
         values["roof_gbps"] = gbps(roof.compulsory_bytes, roof.time_us)
-        values["fraction_of_roof"] = values["effective_gbps"] / values["roof_gbps"]
+        of_roof = values["effective_gbps"] / values["roof_gbps"]
+        values["fraction_of_roof"] = max(of_roof, (bound_us or 0.0) / time_us)
         low_us = (roof.time_low_us or 0) * row.compulsory_bytes / roof.compulsory_bytes
         values["above_roof"] = bool(row.time_high_us and row.time_high_us < low_us)
     if naive is not None and naive.time_us is not None:
-        values["speedup_over_naive"] = naive.time_us / row.time_us
+        values["speedup_over_naive"] = naive.time_us / time_us
     return values
 
 

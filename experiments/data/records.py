@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Literal
 
 from pydantic import Field
 
 from experiments.data.files import (
     Amount,
     JsonObject,
+    Model,
     Name,
     Size,
     Text,
@@ -111,12 +112,11 @@ class Counters(Record, extra="ignore"):
     environment: JsonObject = {}
 
 
-R = TypeVar("R", bound=Record)
 COUNTS, TRACES, COUNTERS = "counts.jsonl", "traces.jsonl", "counters.jsonl"
 KINDS: dict[str, type[Record]] = {COUNTS: Count, TRACES: Trace, COUNTERS: Counters}
 
 
-def read_records(path: Path, kind: type[R]) -> Iterator[R]:
+def read_records(path: Path, kind: type[Model]) -> Iterator[Model]:
     """The records of one file, as `read_as` reads them."""
     return read_as(path, lambda line: validated(kind, parse_json(line)))
 

@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from experiments.data.jobs import TimingConfig
+
 Z95 = 1.959964  # two-sided 95 % of a standard normal
 
 
@@ -44,21 +46,12 @@ def median(samples: Sequence[float]) -> Median:
     return Median(middle, ordered[low - 1], ordered[high - 1])
 
 
-def stop_reason(
-    samples: Sequence[float],
-    *,
-    min_samples: int,
-    max_samples: int,
-    precision: float,
-    out_of_time: bool,
-) -> str | None:
-    """Why sampling ends now, or None to go on.
-
-    ``precision`` is the half-width of the interval to reach, as a share of the median.
-    """
-    if len(samples) >= min_samples and median(samples).precision <= precision:
+def stop_reason(samples: Sequence[float], protocol: TimingConfig, out_of_time: bool) -> str | None:
+    """Why sampling ends now, or None to go on."""
+    enough = len(samples) >= protocol.min_samples
+    if enough and median(samples).precision <= protocol.precision:
         return "converged"
-    if len(samples) >= max_samples:
+    if len(samples) >= protocol.max_samples:
         return "max_samples"
     if out_of_time and samples:
         return "time_limit"

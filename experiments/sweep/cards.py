@@ -109,14 +109,14 @@ class WorkerPool:
         measures: Whether workers prepare for measuring, on cards that are this sweep's alone until
             the pool is closed; a dry run times nothing and waits for nobody.
         patience_s: How long a worker may take to end by itself when the pool is closed.
-        workers: By device and card.
+        workers: By device, card and, of a kernel from outside, its file.
     """
 
     log: Path
     cards: Sequence[int]
     measures: bool = True
     patience_s: float = 0.0
-    workers: dict[tuple[str, int], Worker] = field(default_factory=dict)
+    workers: dict[tuple[str, int, str | None], Worker] = field(default_factory=dict)
     _locks: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
     _locked: set[int] = field(default_factory=set)
 
@@ -129,7 +129,7 @@ class WorkerPool:
         for job in jobs:
             for card in self.cards:
                 self.place(job, card)
-        cards = {card for device, card in self.workers if device != "cpu"}
+        cards = {card for device, card, _ in self.workers if device != "cpu"}
         if self.measures and cards - self._locked:
             self.close()  # whoever waits holds only what comes earlier in the order
             self._locks, self._locked = take(cards), cards
@@ -140,18 +140,24 @@ class WorkerPool:
     def place(self, job: Job, card: int | None = None) -> Worker:
         """The worker of a job: on the card that it pins, or else on ``card``, or on the first."""
         device, own = job.config["gpu"]["device"], job.config["gpu"]["card"]
+        file = job.config["kernel"].get("file")
         if device == "cpu":
-            return self.worker(device, 0)
+            return self.worker(device, 0, file)
         # a card that was named must be there, and not give way to the CPU
         named = own is not None or list(self.cards) != [0]
         own = (self.cards[0] if card is None else card) if own is None else own
-        return self.worker("cuda" if named else device, own)
+        return self.worker("cuda" if named else device, own, file)
 
-    def worker(self, device: str, card: int) -> Worker:
-        """The worker on a card."""
-        if (device, card) not in self.workers:
-            self.workers[device, card] = Worker(device, card, self.log, self.measures)
-        return self.workers[device, card]
+    def worker(self, device: str, card: int, file: str | None = None) -> Worker:
+        """The worker on a card, or another one there for the kernels of a file from outside.
+
+        Whatever such a file changes in its process reaches no other kernel.
+        """
+        key = device, card, file
+        if key not in self.workers:
+            judge = None if file is None else self.worker(device, card)
+            self.workers[key] = Worker(device, card, self.log, self.measures, judge)
+        return self.workers[key]
 
     def alike(self) -> Sequence[int]:
         """The cards that a shard without a card of its own may be assigned to.
@@ -160,7 +166,7 @@ class WorkerPool:
             UserError: one did not come up, or the cards are of several kinds.
         """
         kinds: dict[str, int] = {}
-        for (device, card), worker in self.workers.items():
+        for (device, card, _), worker in self.workers.items():
             if device != "cpu" and card in self.cards:
                 try:
                     kinds.setdefault(worker.start()["device"]["name"], card)
@@ -177,8 +183,3 @@ class WorkerPool:
             worker.stop(self.patience_s)
         self._locks.close()
         self._locked = set()
-
-
-def pinned(job: Job) -> bool:
-    """Whether a job names the device it runs on."""
-    return job.config["gpu"]["device"] == "cpu" or job.config["gpu"]["card"] is not None

@@ -15,6 +15,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -45,32 +46,20 @@ class WorkerDied(Exception):
         self.status = status
 
 
+@dataclass(eq=False)
 class Worker:
     """One worker process on one card, started when first needed and again after it died."""
 
-    def __init__(self, device: str, card: int, log: Path, measures: bool = False) -> None:
-        """A worker that ``measures`` prepares for measuring before the first request."""
-        self.device, self.card, self.log, self.measures = device, card, log, measures
-        self.handshake: dict[str, Any] = {}  # of the last process that was up
-        self.process: subprocess.Popen[bytes] | None = None
-        self._channel: Channel | None = None
-        self._up = False
-        self._requests = 0
-        self._beside: dict[str, Worker] = {}  # for each file from outside
-        self._judge: Worker | None = None  # of such a file's answers; it never imports the file
-
-    def of_kernel(self, kernel: Mapping[str, Any]) -> Worker:
-        """The worker that a kernel runs in: this one, or another for each file from outside.
-
-        Whatever such a file changes in its process reaches no other kernel.
-        """
-        file = kernel.get("file")
-        if file is None or self._judge is not None:
-            return self
-        if file not in self._beside:
-            self._beside[file] = Worker(self.device, self.card, self.log, self.measures)
-            self._beside[file]._judge = self
-        return self._beside[file]
+    device: str
+    card: int
+    log: Path
+    measures: bool = False  # it prepares for that before the first request
+    judge: Worker | None = None  # of the answers of a file from outside, which it never imports
+    handshake: dict[str, Any] = field(default_factory=dict)  # of the last process that was up
+    process: subprocess.Popen[bytes] | None = None
+    _channel: Channel | None = None
+    _up: bool = False
+    _requests: int = 0
 
     def spawn(self) -> None:
         """Starts its process if there is none, and does not wait until it is up.
@@ -120,7 +109,7 @@ class Worker:
             return self.handshake
         try:
             handshake = self._channel.receive(START_LIMIT_S)
-        except (OSError, EOFError, ChildError) as error:
+        except OSError as error:
             why = self._ending(error)
             self.stop()
             if attempts > 1 and not isinstance(error, TimeoutError):
@@ -153,10 +142,10 @@ class Worker:
             while True:
                 answer = channel.receive(limits_s[stage])
                 reply = answer.get("reply")
-                if "judge" in answer and self._judge is not None:
+                if "judge" in answer and self.judge is not None:
                     question = {"do": "judge", "path": str(answer["judge"])}
                     limits = {stage: limits_s[stage]} | limits_s
-                    channel.send({"verdict": self._judge.request(question, **limits)})
+                    channel.send({"verdict": self.judge.request(question, **limits)})
                 elif answer.get("stage") in [*limits_s]:
                     stage = answer["stage"]
                 elif isinstance(reply, dict) and answer.get("number") == self._requests:
@@ -169,7 +158,7 @@ class Worker:
         except TimeoutError:
             self.stop()
             raise WorkerDied("timeout", f"{stage} took more than {limits_s[stage]:g} s") from None
-        except (OSError, EOFError, ChildError) as error:
+        except OSError as error:
             why = self._ending(error)
             self.stop()
             raise WorkerDied("crashed", f"the worker died while {stage}: {why}") from None
@@ -197,14 +186,11 @@ class Worker:
             _kill(self.process)
             self.process.wait()
             channel.close()
-        for worker in self._beside.values():
-            worker.stop(patience_s)
 
     def kill(self) -> None:
-        """Kills its processes; the thread that waits for an answer gets an error."""
-        for worker in (self, *self._beside.values()):
-            if worker._channel is not None and worker.process is not None:
-                _kill(worker.process)
+        """Kills its process; the thread that waits for an answer gets an error."""
+        if self._channel is not None and self.process is not None:
+            _kill(self.process)
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from experiments.data.errors import SweepFailed, UserError
-from experiments.data.jobs import TrackerConfig
 from experiments.data.metrics import plausible
 from experiments.data.rows import Row
 from experiments.sweep.cards import WorkerPool, cards_of
@@ -32,7 +31,7 @@ from experiments.sweep.record import (
     sweep_name,
 )
 from experiments.sweep.summary import Progress, account, print_estimate, print_summary
-from experiments.wandb import check_tracker, mirror
+from experiments.wandb import mirror, tracker_of
 
 
 def run(jobs: Iterable[Job], cards: Any = (0,)) -> None:
@@ -62,8 +61,7 @@ def run(jobs: Iterable[Job], cards: Any = (0,)) -> None:
         composed = [first, *jobs]
         pool.start(composed)
         options = options_of(composed)
-        tracker = TrackerConfig(**options["tracker"])
-        check_tracker(tracker)
+        tracker = tracker_of(options)
         ledger = Ledger(out, reads=dry_run)
         plan = make_plan(composed, pool)
         sweep = Sweep(plan, pool, ledger, options)
@@ -126,8 +124,8 @@ class Sweep:
         lanes = defaultdict[int, list[Point]](list)
         for point in self.due:
             lanes[point.card].append(point)
-        known = [self.ledger.latest(point.identity) for point in self.plan.points]
-        done = sum(row is not None and row.expected for row in known)
+        known = self.ledger.rows_of(point.identity for point in self.plan.points)
+        done = sum(row.expected for row in known)
         with (
             Progress(len(self.due), done) as progress,
             ThreadPoolExecutor(max_workers=max(len(lanes), 1)) as threads,
@@ -156,8 +154,7 @@ class Sweep:
     def _visit(self, point: Point, progress: Progress) -> bool:
         """Measures a point, records it, and says whether the card's thread can go on."""
         progress.begins(point)
-        own = self.pool.place(point.job, point.card)
-        worker, lost = own.of_kernel(point.job.config["kernel"]), False
+        worker, lost = self.pool.place(point.job, point.card), False
         try:
             outcome = measure(point, worker)
         except WorkerError as error:

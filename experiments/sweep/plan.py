@@ -16,7 +16,7 @@ from typing import Any
 
 from experiments.data.cards import description_of
 from experiments.data.errors import UserError
-from experiments.sweep.cards import WorkerPool, pinned
+from experiments.sweep.cards import WorkerPool
 from experiments.sweep.client import Worker, WorkerDied, WorkerError
 from experiments.sweep.jobs import Job
 
@@ -160,7 +160,7 @@ def make_plan(jobs: Sequence[Job], pool: WorkerPool) -> Plan:
     """
     variants, shards = {}, dict[tuple[str, ...], list[Job]]()
     for job in jobs:
-        variants[job.name] = _describe(job, pool.place(job).of_kernel(job.config["kernel"]))
+        variants[job.name] = _describe(job, pool.place(job))
         shards.setdefault(job.shard, []).append(job)
     cards = _cards_of(shards, variants, pool)
     points, asked = dict[Identity, Point](), dict[str, list[Identity]]()
@@ -204,7 +204,7 @@ def _cards_of(
     cost_s = {
         shard: sum(point.estimate_s for point in _visit(jobs, variants, pool, 0, 0))
         for shard, jobs in shards.items()
-        if not pinned(jobs[0])
+        if jobs[0].config["gpu"]["device"] != "cpu" and jobs[0].config["gpu"]["card"] is None
     }
     left_s = dict.fromkeys(pool.alike() if cost_s else (), 0.0)
     for shard in sorted(cost_s, key=lambda one: -cost_s[one]):

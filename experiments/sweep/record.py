@@ -41,17 +41,15 @@ def folder_lock(out: Path) -> Iterator[None]:
     lock = FileLock(out / ".lock", timeout=0, thread_local=False)
     try:
         out.mkdir(parents=True, exist_ok=True)
-        lock.acquire()
+        held = lock.acquire()
     except Timeout:
         raise UserError(
             f"out={out} is being written by another sweep; wait or choose another"
         ) from None
     except OSError as error:
         raise UserError(f"out={out} cannot be written: {error.strerror}") from None
-    try:
+    with held:
         yield
-    finally:
-        lock.release()
 
 
 class Ledger:
@@ -62,7 +60,7 @@ class Ledger:
     ``reads``, for a dry run, mends nothing.
 
     Raises:
-        UserError: a row is malformed, or a file cannot be read or mended.
+        UserError: a row is malformed; or `OSError`, a file cannot be read or mended.
     """
 
     def __init__(self, out: Path, reads: bool = False) -> None:
@@ -82,8 +80,6 @@ class Ledger:
             except RowsError as error:
                 why = f"{error}; mend or remove that line, or choose another out="
                 raise UserError(why) from None
-            except OSError as error:
-                raise UserError(f"{path} cannot be read or written: {error.strerror}") from None
             for row in rows:
                 self._take(row)
 

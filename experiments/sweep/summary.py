@@ -187,9 +187,8 @@ def _cells(row: Row, own: Mapping[str, Any], label: str) -> list[str]:
     status = [": ".join(filter(None, [row.status, row.reason]))]
     if row.status == "ok":
         status += filter(None, [unconverged(row.stop_reason), *row.suspect])
-        status += ["interpreted, not timed"] * (row.time_us is None) + ["above the roof"] * bool(
-            above
-        )
+        status += ["interpreted, not timed"] * (row.time_us is None)
+        status += ["above the roof"] * bool(above)
     return [
         row.dtype,
         f"{row.rows}×{row.cols}",

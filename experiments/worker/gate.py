@@ -168,10 +168,9 @@ def malformed(
     shape, dtype = operation.point_of(inputs)
     found = [(tuple(y.shape), y.dtype) for y in answers]
     wanted = operation.layout(operation.outputs, shape, dtype)
-    free = [array.either for array in operation.outputs]
     fits = [
-        one == other or (either and one == (other[0], dtype))
-        for one, other, either in zip(found, wanted, free, strict=False)
+        one == other or (array.either and one == (other[0], dtype))
+        for one, other, array in zip(found, wanted, operation.outputs, strict=False)
     ]
     if len(found) != len(wanted) or not all(fits):
         texts = (", ".join(f"{size} {kind}" for size, kind in one) for one in (found, wanted))

@@ -20,6 +20,7 @@ from experiments.worker import clock, outside
 from experiments.worker.describe import backend, build_kernel
 from experiments.worker.gate import Verdict, fingerprints
 from experiments.worker.inputs import Values, rows_of
+from experiments.worker.place import card_state
 from experiments.worker.timers import CannotTime, Protocol, Sampling, Subject, Timed, copied
 from experiments.worker.trial import Ask, Bench, Trial
 from kernels.kernel import NotCompiled, Tensors, as_tuple
@@ -271,12 +272,12 @@ def _judged(verdict: Verdict) -> dict[str, Any]:
 def _timed(trial: Trial, protocol: Protocol) -> dict[str, Any]:
     """The fields of a row that is timed, or why its answers or its time are none."""
     subject = trial.subject
-    monitor = trial.bench.monitor
-    before, began = monitor.read(), clock.now_s()
+    card = trial.bench.place.card
+    before, began = card_state(card), clock.now_s()
     timer = import_module(f"experiments.worker.timers.{protocol.timer}")
     sampling: Sampling = timer.sample(subject, protocol)
     sampling_s = clock.now_s() - began
-    after = monitor.read()
+    after = card_state(card)
     middle = median(sampling.samples_us)
     verdict = trial.judge(sampling.timed)
     if verdict.reason is not None:

@@ -68,7 +68,7 @@ class Place:
     torch_device: str  # cuda:0 or cpu
     device: Device  # what kernels may know of it
     environment: dict[str, Any]  # versions and settings, as rows have them
-    serial: str | None = None  # the card's own, None on a CPU
+    card: Any = None  # NVML's handle of it
     host_cards: int | None = None  # how many the host has
 
 
@@ -97,10 +97,11 @@ def take_place(asked: str) -> Place:
     if cuda:
         torch.cuda.init()
         uuid = f"GPU-{torch.cuda.get_device_properties(0).uuid}"
+        card = ask_nvml("DeviceGetHandleByUUID", uuid)
         # the same for the same card, and its serial cannot be found from it
         mark = hashlib.sha256(uuid.encode()).hexdigest()[:8]
-        settings = environment() | {"card": Monitor(uuid).facts(SETUP), "mark": mark}
-        return Place("cuda:0", cuda_device(0), settings, uuid, ask_nvml("DeviceGetCount"))
+        settings = environment() | {"card": card_facts(card, SETUP), "mark": mark}
+        return Place("cuda:0", cuda_device(0), settings, card, ask_nvml("DeviceGetCount"))
     cpu = Device(kind="cpu", name=_processor(), l2_bytes=_last_level_cache())
     return Place("cpu", cpu, environment())
 
@@ -137,7 +138,9 @@ def commit(root: Path = ROOT) -> dict[str, Any]:
 
     It is dirty if the commit is not the code that runs: a file of it differs, or is not tracked.
     """
-    command = ["git", "-C", str(root), "status", "--porcelain=v2", "--branch", "--", *CODE]
+    # without a lock, which a killed worker would leave behind
+    command = ["git", "--no-optional-locks", "-C", str(root), "status"]
+    command += ["--porcelain=v2", "--branch", "--", *CODE]
     with suppress(OSError, subprocess.SubprocessError):
         done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
         found = re.search(r"^# branch.oid (\w+)$", done.stdout, re.M)
@@ -162,39 +165,33 @@ def _last_level_cache() -> int:
     return max([32 << 20, *(int(found[1]) * units[found[2]] for found in texts if found)])
 
 
-class Monitor:
-    """Reads one CUDA device by its serial; a fact is None where NVML does not give it."""
+def card_state(card: Any) -> dict[str, Any]:
+    """The state of a card by its NVML handle: `STATE`, ``throttled``, the reasons for any slowdown,
+    and ``other_processes``, how many compute processes on it are not this sweep's.
 
-    def __init__(self, uuid: str | None) -> None:
-        self._card = None if uuid is None else ask_nvml("DeviceGetHandleByUUID", uuid)
+    It takes about a millisecond, so never inside a timed window.
+    """
+    bits = ask_nvml("DeviceGetCurrentClocksEventReasons", card)
+    processes = ask_nvml("DeviceGetComputeRunningProcesses", card) or []
+    pids = [int(process.pid) for process in processes]
+    return card_facts(card, STATE) | {
+        "throttled": None if bits is None else [SLOWDOWNS[b] for b in SLOWDOWNS if bits & b],
+        "other_processes": foreign(pids, os.getpid(), os.getppid(), parent),
+    }
 
-    def read(self) -> dict[str, Any]:
-        """The state now: `STATE`, ``throttled``, the reasons for any slowdown, and
-        ``other_processes``, how many compute processes on the card are not this sweep's.
 
-        It takes about a millisecond, so never inside a timed window.
-        """
-        bits = self._get("CurrentClocksEventReasons")
-        pids = [int(process.pid) for process in self._get("ComputeRunningProcesses") or []]
-        return self.facts(STATE) | {
-            "throttled": None if bits is None else [SLOWDOWNS[b] for b in SLOWDOWNS if bits & b],
-            "other_processes": foreign(pids, os.getpid(), os.getppid(), parent),
-        }
+def card_facts(card: Any, names: Mapping[str, tuple[Any, ...]]) -> dict[str, Any]:
+    """Those of `STATE`, or of `SETUP`: what a repetition would have to set alike.
 
-    def facts(self, names: Mapping[str, tuple[Any, ...]]) -> dict[str, Any]:
-        """Those of `STATE`, or of `SETUP`: what a repetition would have to set alike."""
-        facts = {name: self._get(*what) for name, what in names.items()}
-        for name, fact in facts.items():
-            if isinstance(fact, list | tuple):  # a mode now, and after the next start
-                facts[name] = fact[0]
-            elif name.endswith("_w") and fact is not None:
-                facts[name] = fact * 1e-3
-        return facts
-
-    def _get(self, fact: str, *arguments: int) -> Any:
-        if self._card is None:
-            return None
-        return ask_nvml(f"DeviceGet{fact}", self._card, *arguments)
+    A fact is None where NVML does not give it.
+    """
+    facts = {name: ask_nvml(f"DeviceGet{of}", card, *more) for name, (of, *more) in names.items()}
+    for name, fact in facts.items():
+        if isinstance(fact, list | tuple):  # a mode now, and after the next start
+            facts[name] = fact[0]
+        elif name.endswith("_w") and fact is not None:
+            facts[name] = fact * 1e-3
+    return facts
 
 
 def foreign(

@@ -14,7 +14,7 @@ import torch
 from experiments.worker import outside
 from experiments.worker.gate import Verdict, check, fingerprints, malformed, memory, tolerance
 from experiments.worker.inputs import HARD_TOLERANCE, Changing, Inputs, Values
-from experiments.worker.place import Monitor, Place, require
+from experiments.worker.place import Place, require
 from experiments.worker.timers import Subject, Timed
 from kernels.kernel import Kernel, Operation, Tensors, as_tuple
 from kernels.language import jit, tl
@@ -56,11 +56,10 @@ def _touch(x: tl.tensor, elements: tl.tensor, BLOCK: tl.constexpr) -> None:
 
 
 class Bench:
-    """What a worker keeps between points: place, flush, monitor, answers that passed."""
+    """What a worker keeps between points: place, flush, answers that passed."""
 
     def __init__(self, place: Place) -> None:
         self.place = place
-        self.monitor = Monitor(place.serial)
         self.flush = Flush(place.torch_device, place.device.l2_bytes or 32 << 20)
         self._passed: dict[Any, Verdict] = {}
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from experiments.data.files import LINE_BYTES, RowsError, write_file
+from experiments.data.jobs import TimingConfig
 from experiments.data.recordings import pack, recorded_jobs
 from experiments.data.rows import MOST_SAMPLES, read_rows, rows_files
 from experiments.data.statistics import Median, median, stop_reason
@@ -157,11 +158,11 @@ def test_interval_covers_the_true_median_in_95_percent_of_experiments(n: int) ->
 
 
 def test_sampling_ends_when_it_converged_at_the_cap_or_at_the_time_limit() -> None:
-    rule = {"min_samples": 10, "max_samples": 50, "precision": 0.01, "out_of_time": False}
+    rule = TimingConfig.model_construct(min_samples=10, max_samples=50, precision=0.01)
     steady, noisy = [100.0, 100.1] * 10, [50.0, 150.0] * 25
-    assert stop_reason(steady, **rule) == "converged"
-    assert stop_reason(steady[:9], **rule) is None
-    assert stop_reason(noisy[:49], **rule) is None
-    assert stop_reason(noisy, **rule) == "max_samples"
-    assert stop_reason(noisy[:2], **rule | {"out_of_time": True}) == "time_limit"
-    assert stop_reason([], **rule | {"out_of_time": True}) is None
+    assert stop_reason(steady, rule, False) == "converged"
+    assert stop_reason(steady[:9], rule, False) is None
+    assert stop_reason(noisy[:49], rule, False) is None
+    assert stop_reason(noisy, rule, False) == "max_samples"
+    assert stop_reason(noisy[:2], rule, True) == "time_limit"
+    assert stop_reason([], rule, True) is None

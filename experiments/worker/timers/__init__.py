@@ -141,11 +141,10 @@ def collect(batch: Callable[[int], Sequence[float | None]], protocol: Protocol) 
     for _ in range(protocol.warmup):
         batch(1)
     end = clock.now_s() + protocol.sampling_limit_s / 2
-    rule = {name: getattr(protocol, name) for name in ("min_samples", "max_samples", "precision")}
     samples, late = list[float](), 0
     while True:
         taken = batch(protocol.max_samples - len(samples))
         samples += [one for one in taken if one is not None]
         late += taken.count(None)
-        if reason := stop_reason(samples, **rule, out_of_time=clock.now_s() > end):
+        if reason := stop_reason(samples, protocol, clock.now_s() > end):
             return Sampling(samples, reason, late)

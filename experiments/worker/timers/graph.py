@@ -43,7 +43,6 @@ def sample(subject: Subject, protocol: Protocol) -> Sampling:
         outputs[:] = [call(*given) for given in inputs]
 
     graph = captured(visits, run)
-
     sampling = collect(lambda _: [elapsed_us(graph.replay) / (visits * buffers)], protocol)
     timed = subject.replayed(graph.replay, inputs, outputs)
     graph.reset()

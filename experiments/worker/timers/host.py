@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import os
 from contextlib import suppress
-from pathlib import Path
+from functools import lru_cache
 
 from experiments.worker import clock
 from experiments.worker.timers import Protocol, Sampling, Subject, collect
 
 CALLS = 20  # in a row on a card, so that the first after a wait does not stand for all
 MOST_DROPPED = 20  # windows in a row; a busy machine may leave none undisturbed
+TASKS = "/proc/self/task"
 MOST_WAITED = 0.1  # of a window, by all threads together for a core
 
 
@@ -51,7 +53,15 @@ def sample(subject: Subject, protocol: Protocol) -> Sampling:
 
 def waited_us() -> float:
     """The time that all threads of this process have waited for a core; 0 where Linux is not."""
-    with suppress(OSError, IndexError):
-        paths = (f"{thread.path}/schedstat" for thread in os.scandir("/proc/self/task"))
-        return sum(int(Path(path).read_bytes().split()[1]) for path in paths) / 1e3
+    for _ in range(2):
+        with suppress(OSError, IndexError):
+            files = _schedstats(os.stat(TASKS).st_nlink)
+            return sum(int(os.pread(one.fileno(), 100, 0).split()[1]) for one in files) / 1e3
+        _schedstats.cache_clear()  # a thread has ended
     return 0.0
+
+
+@lru_cache(1)
+def _schedstats(links: int) -> list[io.FileIO]:
+    """The open files of all threads: a folder of so many ``links`` has as many threads and two."""
+    return [io.FileIO(f"{thread.path}/schedstat") for thread in os.scandir(TASKS)]
