@@ -3,8 +3,8 @@
 A point is a shape and dtype under one protocol on one GPU. At a point a rival's time stands over
 ours in the same visit, which is a round of a recording. One kernel of each operation stands for
 this project; ``by:`` in ``conf/kernel`` says who made the others. Rows of two sets are never mixed:
-of each operation and card the set with most public kernels counts. The mean of ratios, its interval
-and the share of a roof are defined here, once.
+of each operation and card the set with most public kernels counts, of those with `ENOUGH` points.
+The mean of ratios, its interval and the share of a roof are defined here, once.
 """
 
 from __future__ import annotations
@@ -33,11 +33,13 @@ MAKERS = {  # and their names, as tables list them
     "quack": "QuACK",
     "helion": "Helion",
     "flash": "FlashAttention",
+    "trl": "TRL",
 }
 TUNED = ("quack", "wide", "small_batch", "batch", "few_wide")  # the grids `auto` was tuned on
 SEEN = (1280, 20480, 50257)  # widths of `held_out` that kernels were changed for since
 LARGE_BYTES = 256_000_000  # moved: from here on memory alone decides
 SHORT_US = 25.0  # below, an H200 flips every kernel between two values half a microsecond apart
+ENOUGH = 0.2  # of the points of the set with most, for a set to speak for a card
 NEARLY_ALL = 0.9  # of the points, which each recording has where recordings are the unit
 NEEDS = (
     "timed rows of our kernel beside a public one, such as auto and torch "
@@ -117,8 +119,11 @@ def points(frame: pd.DataFrame, operation: str = OPERATION, ours: str = "") -> p
     both = roles.transform(lambda found: {"ours", "peer"} <= set(found)).astype(bool)
     kept = (here[both] if len(here) else here)[COLUMNS].rename(columns=NAMED)
     peers = kept[kept["role"] == "peer"].drop_duplicates([*PLACE, "set", "kernel"])
-    sets = peers.value_counts(["gpu", "set"]).sort_index().groupby("gpu").idxmax()
-    best = kept[pd.MultiIndex.from_frame(kept[["gpu", "set"]]).isin(sets.tolist())]
+    sets = peers.groupby(["gpu", "set"])["kernel"].agg(["nunique", "size"])
+    places = sets["size"] / sets["nunique"]
+    sets = sets[places >= ENOUGH * places.groupby("gpu").transform("max")]
+    sets = sets.sort_values(["nunique", "size"]).groupby("gpu").tail(1)
+    best = kept[pd.MultiIndex.from_frame(kept[["gpu", "set"]]).isin(sets.index)]
     order: dict[Any, list[Any]] = {"timer": [*TIMERS], "dtype": [*ITEM_BYTES]}
     order |= {"tuned": [True, False], "gpu": [*best["gpu"].value_counts().index]}
     return best.sort_values(
@@ -237,10 +242,7 @@ def shares(found: pd.DataFrame) -> pd.DataFrame:
 
 
 def mean_share(each: pd.Series) -> float:
-    """The geometric mean of shares of the roof; NaN of none.
-
-    One above the roof counts as 1, so that no other is flattered.
-    """
+    """The geometric mean of shares of the roof, one above it counted as 1; NaN of none."""
     return geometric_mean(each.dropna().clip(upper=1))
 
 

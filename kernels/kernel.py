@@ -159,7 +159,9 @@ def as_tuple(tensors: Tensors) -> tuple[torch.Tensor, ...]:
     return (tensors,) if isinstance(tensors, torch.Tensor) else tuple(tensors)
 
 
-def with_gradient(function: Callable[..., Any], x: torch.Tensor, *others: torch.Tensor) -> Any:
+def with_gradient(
+    function: Callable[..., Any], x: torch.Tensor, *others: torch.Tensor
+) -> tuple[torch.Tensor, ...]:
     """What a function answers by autograd, and the gradient of the sum of it all by ``x``."""
     leaf = x.detach().requires_grad_()
     with torch.enable_grad():

@@ -221,7 +221,7 @@ class LogprobEntropyTrl(Peer):
     def function(self, *inputs: torch.Tensor) -> Call:
         from trl.kernels import selective_log_softmax_and_entropy
 
-        return selective_log_softmax_and_entropy
+        return lambda logits, target: selective_log_softmax_and_entropy(logits, target)
 
 
 @dataclass(frozen=True)

@@ -44,7 +44,7 @@ from typing_extensions import override
 from ..cluster.cut import reading
 from ..compiled import CompiledFormula
 from ..device import Device, device_of
-from ..kernel import Kernel, Shape, power_of_two, with_gradient
+from ..kernel import Kernel, Shape, Tensors, power_of_two, with_gradient
 from ..language import MOST_PROGRAMS
 from ..traffic import M, N, Traffic
 from . import rows
@@ -294,7 +294,7 @@ class CeGradTorch(Kernel):
     on_chip = N
 
     @override
-    def __call__(self, logits: torch.Tensor, target: torch.Tensor) -> Pair:
+    def __call__(self, logits: torch.Tensor, target: torch.Tensor) -> Tensors:
         return with_gradient(partial(F.cross_entropy, reduction="none"), logits, target)
 
 

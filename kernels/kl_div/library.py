@@ -21,7 +21,7 @@ import torch.nn.functional as F
 from typing_extensions import override
 
 from ..compiled import CompiledFormula
-from ..kernel import Kernel, Operation, with_gradient
+from ..kernel import Kernel, Operation, Tensors, with_gradient
 from ..peer import LIGER, Peer
 from ..traffic import M, N, Traffic
 from .operation import KL_DIV, KL_DIV_GRAD
@@ -54,7 +54,7 @@ class KlTorch(Kernel):
     on_chip = N
 
     @override
-    def __call__(self, student: torch.Tensor, teacher: torch.Tensor) -> torch.Tensor | Pair:
+    def __call__(self, student: torch.Tensor, teacher: torch.Tensor) -> Tensors:
         return _loss(student, teacher)
 
 
@@ -65,7 +65,7 @@ class KlGradTorch(KlTorch):
     moves = Traffic(reads=12 * M * N + M, writes=8 * M * N + 2 * M)
 
     @override
-    def __call__(self, student: torch.Tensor, teacher: torch.Tensor) -> Pair:
+    def __call__(self, student: torch.Tensor, teacher: torch.Tensor) -> Tensors:
         return with_gradient(_loss, student, teacher)
 
 

@@ -59,7 +59,7 @@ class LogSumExpFla(Peer):
     def function(self, *inputs: torch.Tensor) -> Callable[..., Any]:
         from fla.ops.utils.logsumexp import logsumexp_fwd
 
-        return logsumexp_fwd
+        return lambda x: logsumexp_fwd(x)
 
 
 class LogprobEntropyGradTrl(LogprobEntropyTrl):
