@@ -214,8 +214,9 @@ class NotCompiled(RuntimeError):
     """A variant that promises compiled code would run uncompiled code."""
 
 
+@dataclass(frozen=True)
 class Kernel(ABC):
-    """One variant of an operation. Subclasses are frozen dataclasses; fields are the tunables.
+    """One variant of an operation. A subclass with tunables is a frozen dataclass: its fields.
 
     The annotation of a tunable holds its allowed values (`Allowed`); the constructor checks them.
 
@@ -301,7 +302,6 @@ class Kernel(ABC):
         return self
 
 
-@dataclass(frozen=True)
 class TorchFunction(Kernel):
     """A function of PyTorch as it is, its answer laid out contiguously. It has no tunables.
 

@@ -77,7 +77,7 @@ def count(point: dict[str, Any], device: Device) -> dict[str, Any]:
     counted = reason is None
     return {
         "operation": operation.name,
-        "params": asdict(kernel),  # type: ignore[call-overload]
+        "params": asdict(kernel),
         "source": source_hash(type(kernel).__module__),
         **{name: point[name] for name in ("rows", "cols", "dtype")},
         "method": method if counted else "none",

@@ -45,9 +45,9 @@ def build_kernel(config: Mapping[str, Any]) -> Kernel:
         kind, tunables = outside.found(config)
     else:
         kind, tunables = _class(target), {k: v for k, v in config.items() if k != "_target_"}
-    if not (isinstance(kind, type) and issubclass(kind, Kernel) and dataclasses.is_dataclass(kind)):
+    if not (isinstance(kind, type) and issubclass(kind, Kernel)):
         name = config.get("function", f"_target_ {target}")
-        raise BadJob(f"{name} is not a Kernel: it must be a dataclass derived from it")
+        raise BadJob(f"{name} is not a Kernel: it must be a class derived from it")
     known = [field.name for field in dataclasses.fields(kind)]
     if unknown := [key for key in tunables if key not in known]:
         has = ", ".join(known) or "none"
@@ -117,7 +117,7 @@ def describe(job: dict[str, Any], device: Device) -> dict[str, Any]:
         "operation": operation.name,
         "roof": operation.roof,
         "backend": backend(kernel, device),
-        "params": dataclasses.asdict(kernel),  # type: ignore[call-overload]
+        "params": dataclasses.asdict(kernel),
         "source": source_hash(module),
         "packages": {name: version_of(name) for name in kernel.packages},
         "idea": (sys.modules[module].__doc__ or "").strip(),

@@ -28,7 +28,6 @@ Source: `quack/cross_entropy.py` (`cross_entropy_fwd`, `cross_entropy_bwd`),
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 from unittest.mock import patch
@@ -59,7 +58,6 @@ FLA_PARTS = sympy.Piecewise(
 FLAG_GEMS_TILE = 1024  # about: tune_configs.yaml, cross_entropy_loss
 
 
-@dataclass(frozen=True)
 class CeQuack(Peer):
     """Loss and logsumexp, of the package quack-kernels. It chooses cluster and threads itself."""
 
@@ -96,7 +94,6 @@ def _chunk_of_row(shape: Shape, dtype: torch.dtype, device: Device) -> str | Non
     return row_of_quack(1)((rows, part), dtype, device)
 
 
-@dataclass(frozen=True)
 class CeBackwardQuack(Peer):
     """The gradient of a known logsumexp, of the package quack-kernels."""
 
@@ -117,7 +114,6 @@ class CeBackwardQuack(Peer):
         return lambda logits, target, lse, dloss: cross_entropy_bwd(logits, target, dloss, lse)
 
 
-@dataclass(frozen=True)
 class CeLiger(Peer):
     """The loss, and its gradient over the logits, by the kernel of the package liger-kernel."""
 
@@ -171,7 +167,6 @@ def _liger(logits: torch.Tensor, target: torch.Tensor) -> Call:
     return call
 
 
-@dataclass(frozen=True)
 class CeFla(Peer):
     """The loss, of the package fla-core, whose dispatcher picks Gluon or Triton."""
 
@@ -208,7 +203,6 @@ class CeGradFla(CeFla):
         return partial(with_gradient, super().function(*inputs))
 
 
-@dataclass(frozen=True)
 class LogprobEntropyTrl(Peer):
     """Log-probability and entropy of each row, of the package trl."""
 
@@ -224,7 +218,6 @@ class LogprobEntropyTrl(Peer):
         return lambda logits, target: selective_log_softmax_and_entropy(logits, target)
 
 
-@dataclass(frozen=True)
 class CeFlagGems(Peer):
     """The loss, of the package flag-gems. It tunes its tile itself."""
 

@@ -203,7 +203,6 @@ def _suits(
     return plan is not None and (gradient or cols > NARROW or (several and not matrix))
 
 
-@dataclass(frozen=True)
 class Chooses(RowVariant):
     """One cluster per row where that is faster, else tiles. It has no tunables."""
 
@@ -255,7 +254,6 @@ class LogprobEntropyAuto(Chooses):
 # --- by PyTorch ---
 
 
-@dataclass(frozen=True)
 class CeNaive(Kernel):
     """Eager PyTorch, operation by operation. It has no tunables."""
 
@@ -270,7 +268,6 @@ class CeNaive(Kernel):
         return -torch.log(p).gather(1, target[:, None]).squeeze(1)
 
 
-@dataclass(frozen=True)
 class CeTorch(Kernel):
     """`F.cross_entropy` of each row. It has no tunables."""
 
@@ -284,7 +281,6 @@ class CeTorch(Kernel):
         return F.cross_entropy(logits, target, reduction="none")
 
 
-@dataclass(frozen=True)
 class CeGradTorch(Kernel):
     """`F.cross_entropy` of each row and its backward pass. It has no tunables."""
 
@@ -298,7 +294,6 @@ class CeGradTorch(Kernel):
         return with_gradient(partial(F.cross_entropy, reduction="none"), logits, target)
 
 
-@dataclass(frozen=True)
 class LogprobEntropyTorch(Kernel):
     """Eager PyTorch, operation by operation. It has no tunables."""
 

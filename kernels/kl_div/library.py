@@ -12,7 +12,6 @@ liger-kernel.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import sympy
@@ -44,7 +43,6 @@ def _with_gradient(student: torch.Tensor, teacher: torch.Tensor) -> Pair:
     return (p * (logp - logq)).sum(1), (logq.exp() - p).to(student.dtype)
 
 
-@dataclass(frozen=True)
 class KlTorch(Kernel):
     """`F.kl_div` of two log-softmax, summed over each row. It has no tunables."""
 
@@ -83,7 +81,6 @@ class KlGradCompiled(CompiledFormula):
     formula = staticmethod(_with_gradient)
 
 
-@dataclass(frozen=True)
 class KlLiger(Peer):
     """The loss of each row, of the package liger-kernel, and what it takes before."""
 
@@ -118,7 +115,6 @@ class KlLiger(Peer):
         return call
 
 
-@dataclass(frozen=True)
 class KlJsdLiger(Peer):
     """Liger's Jensen-Shannon loss with β = 0, and what it takes before and after."""
 

@@ -11,7 +11,6 @@ Source: `fla/ops/utils/logsumexp.py` (`logsumexp_fwd`) of the package fla-core; 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -41,7 +40,6 @@ class LogSumExpQuack(CeQuack):
         return lambda x: cross_entropy_fwd(x, target, return_lse=True)[1]
 
 
-@dataclass(frozen=True)
 class LogSumExpFla(Peer):
     """The logsumexp of each row, of the package fla-core."""
 

@@ -18,7 +18,6 @@ Source: `kernels.cross_entropy.cluster`, `kernels.cross_entropy.rows`; `torch.lo
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import sympy
@@ -128,7 +127,6 @@ class LogSumExpCompiled(CompiledFormula):
     formula = staticmethod(lambda x: x.float().logsumexp(1))
 
 
-@dataclass(frozen=True)
 class LogprobEntropyBackwardAuto(Kernel):
     """The gradient of both answers; of one alone where the other's is None."""
 
@@ -147,7 +145,6 @@ class LogprobEntropyBackwardAuto(Kernel):
         return dlogits
 
 
-@dataclass(frozen=True)
 class LogprobEntropyGradAuto(Kernel):
     """Both answers and the gradient of their sum, by two launches."""
 

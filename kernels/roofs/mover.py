@@ -97,7 +97,6 @@ class Mover(Kernel):
         return self.block_size or 32 * self.num_warps * THREAD_BYTES // dtype.itemsize
 
 
-@dataclass(frozen=True)
 class CopyTriton(Mover):
     """A copy by a kernel of the same make as the variants; see `Mover`."""
 
@@ -105,7 +104,6 @@ class CopyTriton(Mover):
     moves = Traffic(reads=M * N, writes=M * N)
 
 
-@dataclass(frozen=True)
 class CopyInPlace(Mover):
     """A copy that stores each tile where it was loaded from; see `Mover`.
 
@@ -124,7 +122,6 @@ class CopyInPlace(Mover):
         return self.move(*matrices, out=matrices[0])
 
 
-@dataclass(frozen=True)
 class AddTriton(Mover):
     """The sum: a copy with a second matrix to read; see `Mover`."""
 

@@ -24,7 +24,6 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import sympy
 import torch
@@ -55,7 +54,6 @@ def _naive(x: torch.Tensor) -> torch.Tensor:
     return five_operations(x, statistics_dtype(x.dtype)) if x.numel() > 0 else torch.empty_like(x)
 
 
-@dataclass(frozen=True)
 class Naive(Kernel):
     """Eager PyTorch, operation by operation. It has no tunables."""
 
@@ -70,7 +68,6 @@ class Naive(Kernel):
         return _naive(x)
 
 
-@dataclass(frozen=True)
 class NaiveScript(Naive):
     """The five operations, compiled by TorchScript. It has no tunables."""
 
@@ -118,7 +115,6 @@ class TorchSoftmax(TorchFunction):
     function = staticmethod(_softmax)
 
 
-@dataclass(frozen=True)
 class Compiled(CompiledFormula):
     """The five operations of `Naive`; see `CompiledFormula`."""
 
@@ -127,7 +123,6 @@ class Compiled(CompiledFormula):
     formula = staticmethod(_naive)
 
 
-@dataclass(frozen=True)
 class CompiledSoftmax(CompiledFormula):
     """`torch.softmax` along the rows; see `CompiledFormula`."""
 

@@ -36,7 +36,6 @@ https://github.com/flagos-ai/FlagGems, `src/flag_gems/ops/softmax.py`, with the 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -69,7 +68,6 @@ TORCH_FROM = "2.13"  # 2.11 lacks a name that Helion 1.5.1 imports; 2.12 was not
 hl: Any = None  # helion.language: a kernel sees the names of its module, so it is put there late
 
 
-@dataclass(frozen=True)
 class Quack(Peer):
     """The forward softmax of the package quack-kernels. It chooses cluster and threads itself."""
 
@@ -91,7 +89,6 @@ class Quack(Peer):
         return lambda x: forward(x.clone(memory_format=torch.contiguous_format))
 
 
-@dataclass(frozen=True)
 class Liger(Peer):
     """The forward softmax of the package liger-kernel. It chooses its warps itself."""
 
@@ -109,7 +106,6 @@ class Liger(Peer):
         return lambda x: _softmax_forward(x)[0]
 
 
-@dataclass(frozen=True)
 class FlagGems(Peer):
     """The forward softmax of the package flag-gems. It chooses its tile and warps itself."""
 
@@ -135,7 +131,6 @@ def _of_helion(shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
     return too_many_rows(shape)
 
 
-@dataclass(frozen=True)
 class Helion(Peer):
     """A kernel of our own in the language of the package helion, configured by the shape."""
 

@@ -16,7 +16,6 @@ Source: `torch.ops.aten._softmax_backward_data`, which autograd calls for `torch
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import sympy
 import torch
@@ -46,7 +45,6 @@ class BackwardTorch(TorchFunction):
     function = staticmethod(_backward)
 
 
-@dataclass(frozen=True)
 class BackwardQuack(Peer):
     """Of the package quack-kernels. It chooses cluster and threads itself."""
 
@@ -63,7 +61,6 @@ class BackwardQuack(Peer):
         return lambda y, dy: softmax_bwd(dy, y)
 
 
-@dataclass(frozen=True)
 class BackwardLiger(Peer):
     """Of the package liger-kernel. It chooses its warps itself."""
 
@@ -83,7 +80,6 @@ class BackwardLiger(Peer):
         return lambda y, dy: _softmax_backward(dy, y, block, warps, False)
 
 
-@dataclass(frozen=True)
 class BackwardFlagGems(Peer):
     """Of the package flag-gems. It tunes its tile itself."""
 

@@ -146,7 +146,6 @@ class BackwardCluster(OnCluster, Gradient):
 NARROW_ROWS, CLUSTER, TILES = BackwardMultirow(), BackwardCluster(), Backward()
 
 
-@dataclass(frozen=True)
 class BackwardAuto(Gradient):
     """Several rows a program or a cluster a row where that suits, else tiles."""
 
