@@ -7,7 +7,8 @@ from scipy.stats import gmean
 
 from experiments.data.errors import command
 
-SETS = ("h200_limits", "h200_attention*", "h200_cross_entropy", "h200_backward")
+SETS = ("h200_limits", "h200_attention*", "h200_cross_entropy", "h200_backward", "h200_heads")
+OWN = "by == 'ours' and sweep.str.contains('heads') == operation.str.match('kl_div|logprob')"
 VISIT = ["operation", "rows", "cols", "dtype", "roof", "sweep", "card", "round"]
 POINT = [*VISIT[:4], "large", "few", "tuned"]
 BY = {one.stem: one.read_text().partition("\nby: ")[2] for one in Path("conf/kernel").iterdir()}
@@ -23,7 +24,7 @@ rows = rows.sort_values("attempt").drop_duplicates(["sweep", "card", "round", "k
 rows = rows.query("status == 'ok' and timer == 'events' and cache == 'cold'")
 rows = rows.sort_values("time_us").drop_duplicates([*VISIT, "kernel"])  # of settings the fastest
 roofs = rows.query("operation == roof").drop_duplicates(VISIT)
-ours = rows.query("by == 'ours'").merge(roofs, "left", VISIT[1:], suffixes=("", "_roof"))
+ours = rows.query(OWN).merge(roofs, "left", VISIT[1:], suffixes=("", "_roof"))
 both = rows.query("by != 'ours'").dropna(subset="by").merge(ours, on=VISIT, suffixes=("", "_own"))
 both = both.assign(large=both["compulsory_bytes"] >= 256e6, few=both["rows"] <= 64)
 # no win is above the roof: where most visits are, the roof's time counts
@@ -31,8 +32,7 @@ both["above"] = both["time_high_us_own"] < both["time_low_us_roof"]
 most = both.groupby([*POINT, "kernel"])["above"].transform("mean") > 0.5
 both["speed"] = both["time_us"] / both["time_us_own"].mask(most, both["time_us_roof"])
 means = both.groupby([*POINT, "kernel", "by"])["speed"].agg(gmean).reset_index()
-means["quack"] = means["by"] == "quack"
-points = means.groupby(POINT).agg({"speed": "min", "quack": "max"})
+points = means.groupby(POINT).agg(speed=("speed", "min"), quack=("by", lambda by: "quack" in [*by]))
 groups = ("large", "tuned"), ("large", "few", "quack"), ("large", "few", "tuned", "quack")
 speeds = [points.groupby(["operation", *by])["speed"].agg(["size", gmean]) for by in groups]
 command(lambda: print(*speeds, sep="\n"))

@@ -166,8 +166,8 @@ def with_gradient(
     leaf = x.detach().requires_grad_()
     with torch.enable_grad():
         answers = as_tuple(function(leaf, *others))
-    ones = [torch.ones_like(each) for each in answers]
-    (gradient,) = torch.autograd.grad(answers, leaf, ones)
+    ones = torch.ones_like(answers[0])  # as long as the others
+    (gradient,) = torch.autograd.grad(answers, leaf, [ones] * len(answers))
     return *(each.detach() for each in answers), gradient
 
 
