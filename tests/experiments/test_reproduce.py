@@ -21,7 +21,6 @@ from tests.conftest import rows_below
 
 @pytest.fixture
 def folder(sweep_of_four: Path, tmp_path: Path) -> Path:
-    """A recorded sweep for a test to spoil."""
     return Path(shutil.copytree(sweep_of_four, tmp_path / "recorded"))
 
 

@@ -50,7 +50,6 @@ class Clock:
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    """The timers' clock in this test."""
     clock = Clock()
     monkeypatch.setattr(worker_clock, "now_ns", lambda: round(1e3 * clock.now_us))
     monkeypatch.setattr(worker_clock, "now_s", lambda: clock.now_us / 1e6)
@@ -67,7 +66,6 @@ def test_the_flush_precedes_every_sample_and_is_in_none_and_first_calls_are_thro
         clock.spend(next(calls, 3))
         return x.clone()
 
-    # one call before sampling gives the buffer its first answer, then the warm-up
     chosen = protocol(warmup=2, min_samples=20)
     sampling = sampled(slow_at_first, torch.randn(8, 8), clock.flush, chosen)
     assert (sampling.samples_us, clock.flushes) == ([3] * 20, 2 + 20)

@@ -52,7 +52,6 @@ MEASURED = ("sm_clock_before_mhz", "sm_clock_mhz", "temperature_c", "other_proce
 
 
 def outcome(**changed: Any) -> dict[str, Any]:
-    """A timed row of a card at work."""
     return {
         "time_us": 100.0, "timer": "events", "samples_us": [100.0] * 200,
         "throttled": [], "sm_clock_before_mhz": 1980.0, "sm_clock_mhz": 1980.0,
