@@ -43,6 +43,7 @@ from ..cluster.row import (
     row_number,
     slots_of,
     summed_up,
+    unpacked,
 )
 from ..device import REGISTER_STEP, Device, device_of, largest_cluster, resident_programs
 from ..kernel import Shape
@@ -82,7 +83,6 @@ WITHIN_ONE = constant("{ .reg .f32 r; abs.f32 r, $1; mul.sat.f32 $0, r, $2; }")
 QUOTIENT = constant(
     "{ .reg .f32 r; rcp.approx.ftz.f32 r, $2; mul.sat.f32 r, $1, r; copysign.f32 $0, $3, r; }"
 )
-UNPACK = constant("shl.b32 $0, $2, 16; and.b32 $1, $2, 0xffff0000;")  # one instruction each
 
 
 class RowCluster(OnCluster, RowVariant):
@@ -355,16 +355,9 @@ def _tanh(value, scale):  # type: ignore[no-untyped-def]
 @gluon_jit
 def _capped(value, inverse_cap, CAPPED: gl.constexpr, PACKED: gl.constexpr = False):  # type: ignore[no-untyped-def]
     """Logits unpacked again to float32; capped logits are in units of the cap and lose NaN."""
-    if CAPPED and PACKED and value.dtype == gl.bfloat16:
-        value = gl.inline_asm_elementwise(
-            UNPACK, "=r,=r,r", [value], gl.float32, is_pure=False, pack=2
-        )
-    else:
-        value = distinct(value, PACKED)
-    value = value.to(gl.float32)
     if CAPPED:
-        value = _tanh(value, inverse_cap)
-    return value
+        return _tanh(unpacked(value, PACKED), inverse_cap)
+    return distinct(value, PACKED).to(gl.float32)
 
 
 @gluon_jit

@@ -28,7 +28,6 @@ from typing_extensions import override
 from ..cluster.cut import Cut, OnCluster
 from ..cluster.ptx import LANES, SLOT
 from ..cluster.row import (
-    distinct,
     divergences_of,
     ends_of,
     in_registers,
@@ -38,6 +37,7 @@ from ..cluster.row import (
     row_number,
     slots_of,
     summed_up,
+    unpacked,
     whole_row,
 )
 from ..cross_entropy.cluster import by_lane
@@ -384,17 +384,7 @@ def _chunk(parts, i: gl.constexpr, layout: gl.constexpr, HOW: gl.constexpr):  # 
     """A chunk in float32."""
     held, waiting = parts
     value = waiting.index(i).load(layout) if i < HOW.waiting else held[i - HOW.waiting]
-    if HOW.packed and value.dtype == gl.bfloat16:  # ptxas would take three instructions for two
-        return gl.inline_asm_elementwise(
-            "{.reg .b32 t; shl.b32 t, $2, 16; mov.b32 $0, t; and.b32 t, $2, 0xffff0000; "
-            "mov.b32 $1, t;}",
-            "=f,=f,r",
-            [value],
-            gl.float32,
-            is_pure=False,
-            pack=2,
-        )
-    return distinct(value, HOW.packed).to(gl.float32)
+    return unpacked(value, HOW.packed)
 
 
 @gluon_jit
