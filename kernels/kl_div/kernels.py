@@ -282,23 +282,22 @@ def _on_cluster(  # type: ignore[no-untyped-def]
         gl.store(loss + number + 0 * slice_, divergence, mask=slice_ == 0)
     if dstudent is not None:
         first, target = row_at(dstudent, _begin(dstudent_at, number), 1, VECTOR, ENDS)
-        of = Of(
-            _weight(bases[0], most[0], overs[0], scales) * factor,
-            _weight(bases[1], most[1], overs[1], scales) * factor,
-            mean,
-        )
-        base_a, base_b, of_tile = _wide(bases[0], bases[1], of, layout)
+        base_a, base_b = _by_lane(bases[0], layout), _by_lane(bases[1], layout)
+        weight_a = factor * _weight(bases[0], most[0], overs[0], scales)
+        weight_b = factor * _weight(bases[1], most[1], overs[1], scales)
+        of = Of(by_lane(weight_a, layout), by_lane(weight_b, layout), by_lane(mean, layout))
         if HOW.waiting > 0:
             barrier()  # between two passes over shared memory, or it is kept in registers
         for i in gl.static_range(row.CHUNKS):
             wide_a, wide_b = _chunk(parts_a, i, layout, HOW), _chunk(parts_b, i, layout, HOW)
             powers = _power(wide_a, base_a), _power(wide_b, base_b)
-            value = _slope(wide_a, wide_b, powers, of_tile, scales, HOW)
+            value = _slope(wide_a, wide_b, powers, of, scales, HOW)
             row.store(target, 1, i, value, STORES)
         if ENDS:
-            base_a, base_b, of_ends = _wide(bases[0], bases[1], of, single)
+            base_a, base_b = _by_lane(bases[0], single), _by_lane(bases[1], single)
+            of = Of(by_lane(weight_a, single), by_lane(weight_b, single), by_lane(mean, single))
             powers = _power(end_a, base_a), _power(end_b, base_b)
-            value = _slope(end_a, end_b, powers, of_ends, scales, HOW)
+            value = _slope(end_a, end_b, powers, of, scales, HOW)
             gl.store(first + end, value.to(dstudent.dtype.element_ty), mask=at_end)
 
 
@@ -312,8 +311,7 @@ def _of_slices(a, b, end_a, end_b, row, scales, slots, HOW: gl.constexpr):  # ty
     most_a, shift_a = _shift(a, end_a, row, HOW.waiting)
     most_b, shift_b = _shift(b, end_b, row, HOW.waiting)
     of_a, of_b = _base(shift_a, scales), _base(shift_b, scales)
-    nothing = Of(shift_a, shift_b, shift_b)
-    base_a, base_b, _ = _wide(of_a, of_b, nothing, layout)
+    base_a, base_b = _by_lane(of_a, layout), _by_lane(of_b, layout)
     zeros = gl.full(row.columns.shape, 0.0, gl.float32, layout)
     sum_a, sum_b, further = zeros, zeros, zeros
     for i in gl.static_range(row.CHUNKS):
@@ -325,7 +323,7 @@ def _of_slices(a, b, end_a, end_b, row, scales, slots, HOW: gl.constexpr):  # ty
     power, weighted, other = None, None, None
     if HOW.ends:
         single: gl.constexpr = end_a.type.layout
-        base_a, base_b, _ = _wide(of_a, of_b, nothing, single)
+        base_a, base_b = _by_lane(of_a, single), _by_lane(of_b, single)
         power, other = _power(end_a, base_a), _power(end_b, base_b)
         weighted = _weighted(power, end_a - end_b)
     sum_a = summed_up(sum_a, power, row.VECTOR) * of_a.fix
@@ -404,13 +402,9 @@ def _shift(parts, at_ends, row, WAITING: gl.constexpr):  # type: ignore[no-untyp
 
 
 @gluon_jit
-def _wide(base_a, base_b, of, layout: gl.constexpr):  # type: ignore[no-untyped-def]
-    """The same for each lane of a slice."""
-    rates = by_lane(base_a.rate, layout), by_lane(base_b.rate, layout)
-    starts = by_lane(base_a.start, layout), by_lane(base_b.start, layout)
-    weights = by_lane(of.weight_a, layout), by_lane(of.weight_b, layout)
-    of = Of(weights[0], weights[1], by_lane(of.mean, layout))
-    return Base(rates[0], starts[0], 0, 0), Base(rates[1], starts[1], 0, 0), of
+def _by_lane(base, layout: gl.constexpr):  # type: ignore[no-untyped-def]
+    """The `Base` of each lane of a slice, as far as `_power` asks."""
+    return Base(by_lane(base.rate, layout), by_lane(base.start, layout), 0, 0)
 
 
 @jit
