@@ -175,10 +175,10 @@ def _plan_of(
 ) -> Cut | None:
     """The cut of rows read by the longest vectors; None where a stream takes them."""
     cols, width = shape[1], LONGEST // dtype.itemsize
-    wide_loss = cols > NARROW and not gradient
+    asked = kernel.programs or kernel.num_warps
+    wide_loss = cols > NARROW and not (gradient or asked)
     if wide_loss or OnCluster.unsupported(kernel, shape, dtype, device) is not None:
         return None
-    asked = kernel.programs or kernel.num_warps
     waiting = None if asked or cols <= LONG else _waiting(cols, width, dtype.itemsize, device)
     return waiting or kernel.plan((MANY, cols), dtype, width, device)
 
