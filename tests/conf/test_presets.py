@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from omegaconf import OmegaConf
+from omegaconf import DictConfig, OmegaConf
 
 from experiments.sweep.jobs import combinations
+from experiments.sweep.jobs import composed as of_job
 from tests.conf import KERNELS, expand, options
 from tests.conftest import CONF, Composed
 
@@ -64,3 +65,13 @@ def test_a_run_without_m_is_a_sweep_into_its_own_folder(composed: Composed) -> N
 def choice(job: list[str], group: str) -> str:
     """What a job's overrides choose for a group."""
     return next(o.split("=", 1)[1] for o in job if o.startswith(f"{group}="))
+
+
+def test_jobs_that_differ_in_values_are_what_hydra_composes_of_each(composed: Composed) -> None:
+    known = dict[tuple[str, ...], tuple[DictConfig, DictConfig]]()
+    for size, rows in (("512", "[1,2]"), ("null", "7"), ("'1024'", "${seed}")):
+        words = ["kernel=online", f"kernel.block_size={size}", "grid=smoke", f"grid.rows={rows}"]
+        whole = composed(*words)
+        found, _ = of_job(words, known)
+        assert found == {key: value for key, value in whole.items() if key != "hydra"}
+    assert len(known) == 1
