@@ -7,7 +7,7 @@ they are multiples; with ENDS, for unaligned rows, they are in elements.
 
 from __future__ import annotations
 
-from ..language import aggregate, constexpr_function, gl, gluon_jit
+from ..language import aggregate, async_copy, constexpr_function, gl, gluon_jit
 from .ptx import divergences, normalizer, open_slots, row_of, totals
 
 
@@ -74,6 +74,17 @@ class Row:
             other = None if mask is None else OTHER
             values += (gl.load(place, mask, other, cache_modifier=CACHE, eviction_policy=LOADS),)
         return values
+
+    @gluon_jit
+    def wait(self, source, stride, WAITING: gl.constexpr):  # type: ignore[no-untyped-def]
+        """The first chunks of the row at ``source``, on their way to shared memory."""
+        shape: gl.constexpr = [WAITING, self.columns.shape[0], self.columns.shape[1]]
+        held: gl.constexpr = in_shared_memory(self.VECTOR, gl.num_ctas())
+        waiting = gl.allocate_shared_memory(source.dtype.element_ty, shape, held)
+        for i in gl.static_range(WAITING):
+            place = source + (self.columns + i * self.CHUNK) * stride
+            async_copy.async_copy_global_to_shared(waiting.index(i), place, cache_modifier=".cg")
+        return waiting
 
     @gluon_jit
     def store(self, target, stride, i: gl.constexpr, value, STORES: gl.constexpr):  # type: ignore[no-untyped-def]

@@ -31,7 +31,6 @@ from ..cluster.row import (
     divergences_of,
     ends_of,
     in_registers,
-    in_shared_memory,
     largest,
     row_at,
     row_number,
@@ -265,8 +264,8 @@ def _on_cluster(  # type: ignore[no-untyped-def]
     first_b, source_b = row_at(of_b, _begin(b_at, number), 1, VECTOR, ENDS)
     waiting_a, waiting_b = None, None
     if HOW.waiting > 0:
-        waiting_a = _wait(source_a, row, HOW.waiting)
-        waiting_b = _wait(source_b, row, HOW.waiting)
+        waiting_a = row.wait(source_a, 1, HOW.waiting)
+        waiting_b = row.wait(source_b, 1, HOW.waiting)
         async_copy.commit_group()
     a = row.load(source_a, 1, HOW.waiting, float("-inf"), LOADS)
     b = row.load(source_b, 1, HOW.waiting, float("-inf"), LOADS)
@@ -363,18 +362,6 @@ def _weight(base, most, over, scales):  # type: ignore[no-untyped-def]
 def _begin(at, number):  # type: ignore[no-untyped-def]
     """Where a row begins, in vectors, or in elements of unaligned rows."""
     return number * gl.cast(at.row_stride, gl.int64) + at.lead
-
-
-@gluon_jit
-def _wait(source, row, WAITING: gl.constexpr):  # type: ignore[no-untyped-def]
-    """The first chunks of a row, on their way to shared memory."""
-    shape: gl.constexpr = [WAITING, row.columns.shape[0], row.columns.shape[1]]
-    held: gl.constexpr = in_shared_memory(row.VECTOR, gl.num_ctas())
-    waiting = gl.allocate_shared_memory(source.dtype.element_ty, shape, held)
-    for i in gl.static_range(WAITING):
-        place = source + (row.columns + i * row.CHUNK)
-        async_copy.async_copy_global_to_shared(waiting.index(i), place, cache_modifier=".cg")
-    return waiting
 
 
 @gluon_jit

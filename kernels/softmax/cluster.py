@@ -26,7 +26,6 @@ from ..cluster.row import (
     distinct,
     ends_of,
     in_registers,
-    in_shared_memory,
     largest,
     normalizer_of,
     row_at,
@@ -83,7 +82,6 @@ def _cluster(x, y, vectors, row_vectors, col_stride, HOW: gl.constexpr):  # type
     LOADS: gl.constexpr = HOW.loads
     STORES: gl.constexpr = HOW.stores
     SLICES: gl.constexpr = gl.num_ctas() * gl.num_warps()
-    WIDTH: gl.constexpr = 32 * VECTOR
     layout: gl.constexpr = in_registers(VECTOR, gl.num_warps(), gl.num_ctas())
     single: gl.constexpr = in_registers(1, gl.num_warps(), gl.num_ctas())
     HELD: gl.constexpr = HOW.chunks - SHARED  # chunks in registers
@@ -100,12 +98,7 @@ def _cluster(x, y, vectors, row_vectors, col_stride, HOW: gl.constexpr):  # type
     row = whole_row(vectors, HOW.chunks, VECTOR, HOW.even)
 
     if SHARED > 0:
-        waiting = gl.allocate_shared_memory(
-            x.dtype.element_ty, [SHARED, SLICES, WIDTH], in_shared_memory(VECTOR, gl.num_ctas())
-        )
-        for i in gl.static_range(SHARED):
-            place = source + (row.columns + i * row.CHUNK) * col_stride
-            async_copy.async_copy_global_to_shared(waiting.index(i), place, cache_modifier=".cg")
+        waiting = row.wait(source, col_stride, SHARED)
         async_copy.commit_group()
     values = row.load(source, col_stride, SHARED, float("-inf"), LOADS)
     value_at_end = None
@@ -127,7 +120,7 @@ def _cluster(x, y, vectors, row_vectors, col_stride, HOW: gl.constexpr):  # type
     shift = gl.where(maximum == float("-inf"), 0.0, maximum)
 
     exponentials = ()  # type: tuple[gl.tensor, ...]
-    total = gl.full([SLICES, WIDTH], 0.0, gl.float32, layout)
+    total = gl.full(row.columns.shape, 0.0, gl.float32, layout)
     for i in gl.static_range(HELD):
         exponential = _exponential(distinct(values[i], PACKED), shift)
         total = total + exponential
