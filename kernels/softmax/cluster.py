@@ -74,6 +74,22 @@ def _exponential(value, shift):  # type: ignore[no-untyped-def]
 
 
 @gluon_jit
+def _highest(values, waiting, layout: gl.constexpr, TOGETHER: gl.constexpr, HOW: gl.constexpr):  # type: ignore[no-untyped-def]
+    """Each place's greatest element of all chunks."""
+    highest = values[0].to(gl.float32)
+    for i in gl.static_range(1, HOW.chunks - HOW.shared):
+        highest = gl.maximum(highest, values[i].to(gl.float32))
+    if HOW.shared > 0:
+        async_copy.wait_group(0)
+        barrier()
+        for i in range(0, HOW.shared, TOGETHER):
+            for j in gl.static_range(TOGETHER):
+                value = waiting.index(i + j).load(layout)
+                highest = gl.maximum(highest, value.to(gl.float32))
+    return highest
+
+
+@gluon_jit
 def _cluster(x, y, vectors, row_vectors, col_stride, HOW: gl.constexpr):  # type: ignore[no-untyped-def]
     SHARED: gl.constexpr = HOW.shared
     VECTOR: gl.constexpr = HOW.vector
@@ -97,25 +113,15 @@ def _cluster(x, y, vectors, row_vectors, col_stride, HOW: gl.constexpr):  # type
         end, at_end, vectors, _ = ends_of(number, row_vectors, vectors, VECTOR, single)
     row = whole_row(vectors, HOW.chunks, VECTOR, HOW.even)
 
+    waiting, value_at_end, exponential_at_end = None, None, None
     if SHARED > 0:
         waiting = row.wait(source, col_stride, SHARED)
         async_copy.commit_group()
     values = row.load(source, col_stride, SHARED, float("-inf"), LOADS)
-    value_at_end = None
     if ENDS:
         value_at_end = gl.load(first + end, mask=at_end, other=float("-inf")).to(gl.float32)
 
-    highest = values[0].to(gl.float32)
-    for i in gl.static_range(1, HELD):
-        highest = gl.maximum(highest, values[i].to(gl.float32))
-    if SHARED > 0:
-        async_copy.wait_group(0)
-        barrier()
-        for i in range(0, SHARED, TOGETHER):
-            for j in gl.static_range(TOGETHER):
-                value = waiting.index(i + j).load(layout)
-                highest = gl.maximum(highest, value.to(gl.float32))
-    maximum = largest(highest, value_at_end, VECTOR)
+    maximum = largest(_highest(values, waiting, layout, TOGETHER, HOW), value_at_end, VECTOR)
     # −inf − −inf would be NaN where only this slice is all −inf
     shift = gl.where(maximum == float("-inf"), 0.0, maximum)
 
@@ -131,7 +137,6 @@ def _cluster(x, y, vectors, row_vectors, col_stride, HOW: gl.constexpr):  # type
         for i in range(0, SHARED, TOGETHER):
             for j in gl.static_range(TOGETHER):
                 total = total + _exponential(waiting.index(i + j).load(layout), shift)
-    exponential_at_end = None
     if ENDS:
         shift_at_end = gl.convert_layout(shift, gl.SliceLayout(1, single))
         exponential_at_end = _exponential(value_at_end, shift_at_end)
