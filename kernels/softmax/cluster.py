@@ -113,7 +113,8 @@ def _cluster(x, y, vectors, row_vectors, col_stride, HOW: gl.constexpr):  # type
         end, at_end, vectors, _ = ends_of(number, row_vectors, vectors, VECTOR, single)
     row = whole_row(vectors, HOW.chunks, VECTOR, HOW.even)
 
-    waiting, value_at_end, exponential_at_end = None, None, None
+    waiting = None  # type: gl.tensor
+    value_at_end, exponential_at_end = None, None
     if SHARED > 0:
         waiting = row.wait(source, col_stride, SHARED)
         async_copy.commit_group()
