@@ -436,6 +436,8 @@ def test_a_matrix_beyond_two_to_the_31_elements(name: str) -> None:
     operation = kernel.operation
     if of_heads(operation) or len([a for a in operation.inputs if len(a.shape) == 2]) > 1:
         pytest.skip("several matrices of that size")
+    if name == "ce_flag_gems":
+        pytest.skip("FlagGems' loss is wrong there, on an H200")
     for shape in ((300_000, 8192), (600_000, 4096), (2100, 1 << 20)):
         if kernel.unsupported(shape, F16, HERE) is None:
             break
