@@ -10,8 +10,8 @@ Each forward writes something else, and is compared with other kernels:
   are in range, and waits for the answer at every call: no timer of the device can tell that wait
   from the kernel, and no CUDA graph can hold it. So its kernel is launched here as the function
   launches it, once the function has answered for these shapes: it is Liger without its checks.
-- fla's writes the loss, its logsumexp and a loss of it from one reading, MN, in tiles of 8192 where
-  rows have more than 16384 elements; its gradient reads them again, 2MN, as autograd calls it.
+- fla's writes the loss, a z-loss and the logsumexp from one reading, MN, in tiles of 8192 where
+  rows have more than 16384 elements; autograd then calls its gradient, which reads again, 2MN.
 - TRL's writes log-probability and entropy, and two numbers more for its gradient, from one reading
   by tiles: MN.
 - FlagGems' writes loss and the weight of each target in float32, then the loss in the dtype of the
