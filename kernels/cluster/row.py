@@ -203,6 +203,12 @@ def unpacked(value, PACKED: gl.constexpr):  # type: ignore[no-untyped-def]
 
 
 @gluon_jit
+def by_lane(value, single: gl.constexpr):  # type: ignore[no-untyped-def]
+    """A slice's value for each of its lanes."""
+    return gl.convert_layout(value, gl.SliceLayout(1, single))[:, None]
+
+
+@gluon_jit
 def row_at(pointer, row, stride, VECTOR: gl.constexpr, ENDS: gl.constexpr):  # type: ignore[no-untyped-def]
     """Pointers to the first element of a row, and to the first vector within it."""
     if ENDS:

@@ -33,6 +33,7 @@ from ..cluster.cut import Cut, OnCluster, cut, reading
 from ..cluster.ptx import LANES
 from ..cluster.row import (
     Row,
+    by_lane,
     distinct,
     ends_of,
     in_registers,
@@ -368,12 +369,6 @@ def _gradient(exponential, logit, scale, offset, CAPPED: gl.constexpr, SMOOTHED:
     if CAPPED:
         value = value * (1.0 - logit * logit)
     return value
-
-
-@gluon_jit
-def by_lane(value, single: gl.constexpr):  # type: ignore[no-untyped-def]
-    """A slice's value for each of its lanes."""
-    return gl.convert_layout(value, gl.SliceLayout(1, single))[:, None]
 
 
 @gluon_jit

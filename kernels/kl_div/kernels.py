@@ -28,6 +28,7 @@ from typing_extensions import override
 from ..cluster.cut import Cut, OnCluster
 from ..cluster.ptx import LANES, SLOT
 from ..cluster.row import (
+    by_lane,
     divergences_of,
     ends_of,
     in_registers,
@@ -39,7 +40,6 @@ from ..cluster.row import (
     unpacked,
     whole_row,
 )
-from ..cross_entropy.cluster import by_lane
 from ..device import Device, device_of, known, largest_cluster
 from ..kernel import Kernel, Operation, Shape, Tensors
 from ..language import async_copy, barrier, gl, gluon_jit, jit, next_power_of_two, tl
@@ -162,8 +162,7 @@ class KlAuto(OnCluster):
         target = None if dstudent is None else parts.bases[2]
         places = (*parts.places, At(0, 1, 0))[:3]
         rate = LOG2E / temperature
-        steep = 2.0 ** floor(log2(rate))
-        scales = Scales(rate, 1 / temperature, scale / temperature, steep)
+        scales = Scales(rate, 1 / temperature, scale / temperature, 2.0 ** floor(log2(rate)))
         arguments = *parts.bases[:2], target, loss, dloss, parts.cols, *places, scales
         launch(kernel, (rows,), arguments, {"HOW": how}, **options)
 
@@ -281,7 +280,7 @@ def _on_cluster(  # type: ignore[no-untyped-def]
         gl.store(loss + number + 0 * slice_, divergence, mask=slice_ == 0)
     if dstudent is not None:
         first, target = row_at(dstudent, _begin(dstudent_at, number), 1, VECTOR, ENDS)
-        base_a, base_b = _by_lane(bases[0], layout), _by_lane(bases[1], layout)
+        base_a, base_b = _base_by_lane(bases[0], layout), _base_by_lane(bases[1], layout)
         weight_a = factor * _weight(bases[0], most[0], overs[0], scales)
         weight_b = factor * _weight(bases[1], most[1], overs[1], scales)
         of = Of(by_lane(weight_a, layout), by_lane(weight_b, layout), by_lane(mean, layout))
@@ -293,7 +292,7 @@ def _on_cluster(  # type: ignore[no-untyped-def]
             value = _slope(wide_a, wide_b, powers, of, scales, HOW)
             row.store(target, 1, i, value, STORES)
         if ENDS:
-            base_a, base_b = _by_lane(bases[0], single), _by_lane(bases[1], single)
+            base_a, base_b = _base_by_lane(bases[0], single), _base_by_lane(bases[1], single)
             of = Of(by_lane(weight_a, single), by_lane(weight_b, single), by_lane(mean, single))
             powers = _power(end_a, base_a), _power(end_b, base_b)
             value = _slope(end_a, end_b, powers, of, scales, HOW)
@@ -310,7 +309,7 @@ def _of_slices(a, b, end_a, end_b, row, scales, slots, HOW: gl.constexpr):  # ty
     most_a, shift_a = _shift(a, end_a, row, HOW.waiting)
     most_b, shift_b = _shift(b, end_b, row, HOW.waiting)
     of_a, of_b = _base(shift_a, scales), _base(shift_b, scales)
-    base_a, base_b = _by_lane(of_a, layout), _by_lane(of_b, layout)
+    base_a, base_b = _base_by_lane(of_a, layout), _base_by_lane(of_b, layout)
     zeros = gl.full(row.columns.shape, 0.0, gl.float32, layout)
     sum_a, sum_b, further = zeros, zeros, zeros
     for i in gl.static_range(row.CHUNKS):
@@ -322,7 +321,7 @@ def _of_slices(a, b, end_a, end_b, row, scales, slots, HOW: gl.constexpr):  # ty
     power, weighted, other = None, None, None
     if HOW.ends:
         single: gl.constexpr = end_a.type.layout
-        base_a, base_b = _by_lane(of_a, single), _by_lane(of_b, single)
+        base_a, base_b = _base_by_lane(of_a, single), _base_by_lane(of_b, single)
         power, other = _power(end_a, base_a), _power(end_b, base_b)
         weighted = _weighted(power, end_a - end_b)
     sum_a = summed_up(sum_a, power, row.VECTOR) * of_a.fix
@@ -389,7 +388,7 @@ def _shift(parts, at_ends, row, WAITING: gl.constexpr):  # type: ignore[no-untyp
 
 
 @gluon_jit
-def _by_lane(base, layout: gl.constexpr):  # type: ignore[no-untyped-def]
+def _base_by_lane(base, layout: gl.constexpr):  # type: ignore[no-untyped-def]
     """The `Base` of each lane of a slice, as far as `_power` asks."""
     return Base(by_lane(base.rate, layout), by_lane(base.start, layout), 0, 0)
 
