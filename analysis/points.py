@@ -3,7 +3,8 @@
 A point is a shape and dtype under one protocol on one GPU. At a point a rival's time stands over
 ours in the same visit, which is a round of a recording. One kernel of each operation stands for
 this project; ``by:`` in ``conf/kernel`` says who made the others. Rows of two sets are never mixed:
-of each operation and card the set with most public kernels counts, of those with `ENOUGH` points.
+of each operation and card the set with most public kernels counts, of those with `ENOUGH` points,
+and where several have as many, the one with most samples.
 The mean of ratios, its interval and the share of a roof are defined here, once.
 """
 
@@ -102,15 +103,12 @@ def points(frame: pd.DataFrame, operation: str = OPERATION, ours: str = "") -> p
     role[mine & ~by.isin(["", OURS])] = "peer"
     role[mine & (frame["kernel"] == own)] = "ours"
     here = frame.assign(role=role, by=by, operation=operation)
-    here = here[timed(frame) & (role != "") & frame["timer"].isin(list(TIMERS))]
+    whole = timed(frame) & frame["compulsory_bytes"].notna()
+    here = here[whole & (role != "") & frame["timer"].isin(list(TIMERS))]
     here = here.rename_axis("label").reset_index()
-    tuned = {*SEEN, *(n for grid in TUNED for _, n, _ in named_grids()[grid])}
-    moved = 2 * here["rows"] * here["cols"] * here["dtype"].map(ITEM_BYTES).astype(float)
-    here = here.assign(
-        # only softmax knows widths that nobody tuned for
-        tuned=here["cols"].isin(tuned) | (operation != OPERATION),
-        compulsory_bytes=here["compulsory_bytes"].fillna(moved).astype("int64"),
-    )
+    grids = TUNED if operation == OPERATION else {*named_grids()} - {"tutorial"}
+    tuned = {*SEEN, *(n for grid in grids for _, n, _ in named_grids()[grid])}
+    here = here.assign(tuned=here["cols"].isin(tuned)).astype({"compulsory_bytes": "int64"})
     # a kernel edited since leaves stale rows before the newest one
     visit = [*PLACE, *VISIT]
     here = here.drop_duplicates([*visit, "kernel", "settings"], keep="last")
@@ -120,9 +118,10 @@ def points(frame: pd.DataFrame, operation: str = OPERATION, ours: str = "") -> p
     kept = (here[both] if len(here) else here)[COLUMNS].rename(columns=NAMED)
     peers = kept[kept["role"] == "peer"].drop_duplicates([*PLACE, "set", "kernel"])
     sets = peers.groupby(["gpu", "set"])["kernel"].agg(["nunique", "size"])
+    sets["samples"] = peers["samples_us"].map(len).groupby([peers["gpu"], peers["set"]]).sum()
     places = sets["size"] / sets["nunique"]
     sets = sets[places >= ENOUGH * places.groupby("gpu").transform("max")]
-    sets = sets.sort_values(["nunique", "size"]).groupby("gpu").tail(1)
+    sets = sets.sort_values(["nunique", "samples"]).groupby("gpu").tail(1)
     best = kept[pd.MultiIndex.from_frame(kept[["gpu", "set"]]).isin(sets.index)]
     order: dict[Any, list[Any]] = {"timer": [*TIMERS], "dtype": [*ITEM_BYTES]}
     order |= {"tuned": [True, False], "gpu": [*best["gpu"].value_counts().index]}

@@ -7,7 +7,7 @@ from scipy.stats import gmean
 
 from experiments.data.errors import command
 
-SETS = ("h200_limits", "h200_attention*", "h200_cross_entropy", "h200_backward", "h200_heads")
+SETS = ("h200_limits", "h200_attention*", "h200_losses", "h200_backward", "h200_heads")
 OWN = "by == 'ours' and sweep.str.contains('heads') == operation.str.match('kl_div|logprob')"
 VISIT = ["operation", "rows", "cols", "dtype", "roof", "sweep", "card", "round"]
 POINT = [*VISIT[:4], "large", "few", "tuned"]

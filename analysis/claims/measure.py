@@ -106,11 +106,11 @@ class Card:
         """A rival's time over ours with a cold cache; over ``roof`` our share of its bandwidth.
 
         ``over`` is a rival as `analysis.points.pairs` has it, ``clock`` one of `CLOCKS`. With
-        ``mean`` it is the geometric mean, with ``as_gap`` its time less ours, µs. Points
-        are those at tuned widths, unless ``where`` asks for the others.
+        ``mean`` it is the geometric mean, with ``as_gap`` its time less ours, µs. Points of
+        softmax are those at tuned widths, unless ``where`` asks for the others.
         """
         needs = f"needs our kernel of {operation} and {over} in one sweep"
-        where = replace(where, tuned=where.tuned is not False)
+        where = replace(where, tuned=where.tuned is not False) if operation == OPERATION else where
         if (found := self.inputs.points.get(operation)) is None:
             return Points(needs=needs)
         found = where.of(found[found["cache"] == "cold"])

@@ -95,11 +95,9 @@ def _shapes(frame: pd.DataFrame, group: pd.DataFrame, failures: Mapping[Any, Any
     shown["of roof"] = shares + lines["above_roof"].map("!".__mul__)
     late = int(group["stop_reason"].map(unconverged).ne("").sum())
     notes = texts("limits", late=late, times=len(group), short=SHORT_US)
-    where = [first["operation"], card_of(first["gpu"]).name]
-    tuned = "tuned" if first["tuned"] else "held out"  # only softmax knows others
-    widths = tuned if first["operation"] == OPERATION else "all"
-    where += [protocol(first["timer"], first["cache"]), f"{widths} widths"]
-    return table(f"At the limit: {', '.join(where)}", shown, notes, data)
+    widths = "tuned widths" if first["tuned"] else "other widths"
+    where = first["operation"], card_of(first["gpu"]).name, protocol(first["timer"], first["cache"])
+    return table(f"At the limit: {', '.join([*where, widths])}", shown, notes, data)
 
 
 def headline(inputs: Inputs) -> Named:
@@ -157,11 +155,13 @@ def operations(inputs: Inputs) -> Named:
 def _operations(inputs: Inputs, points: Mapping[str, pd.DataFrame], title: str) -> Table | None:
     lines = []
     for operation, every in points.items():
-        found = limit.groups(every)[0]
-        if not found["by"].isin(["torch", "compile"]).any():  # other rivals alone say little
+        first = limit.groups(every)[0]
+        if not first["by"].isin(["torch", "compile"]).any():  # other rivals alone say little
             continue
-        large = found["bytes"] >= LARGE_BYTES
-        found = found[large] if large.any() else found
+        large = first["bytes"] >= LARGE_BYTES
+        found = first[large] if large.any() else first
+        same = every["timer"].eq(first["timer"].iloc[0]) & every["bytes"].ge(LARGE_BYTES)
+        other = limit.geomean(every[same & ~every["tuned"]])
         rival, name = _rival(found)
         answered = _has(found, rival)
         if not (numbers := _summary(inputs.frame, found[answered])):
@@ -172,14 +172,15 @@ def _operations(inputs: Inputs, points: Mapping[str, pd.DataFrame], title: str) 
             "operation": operation,
             "our kernel": found.loc[found["role"] == "ours", "kernel"].iloc[0],
             "main rival": name,
-            "speed if it fails": failed and f"{failed.value:.2f} at {failed.points}",
-            "roof": "the slowest of three roofs" if arithmetic else found["roof"].iloc[0],
+            "if it fails": failed and f"{failed.value:.2f} at {failed.points}",
+            "other widths": other and f"{other.value:.2f} at {other.points}",
+            "roof": "its slowest roof" if arithmetic else found["roof"].iloc[0],
         }
         lines.append(line | numbers)
     if not lines:
         return None
     data = pd.DataFrame(lines)
-    shown = data[["operation", "our kernel", "points", "main rival", "speed if it fails"]]
+    shown = data[["operation", "our kernel", "points", "main rival", "if it fails", "other widths"]]
     shown.insert(3, SPEED, _speeds(data))
     of_roof = data["share"].map(_percent) + " of " + data["roof"]
     shown["share of the roof"] = of_roof.where(data["share"].notna(), "–")
@@ -190,7 +191,7 @@ def versions(inputs: Inputs, points: Mapping[str, pd.DataFrame]) -> str:
     """The software behind the points in one line, such as ``torch 2.11.0, triton 3.6.0``."""
     labels = sorted({label for found in points.values() for label in found["label"]})
     environments = {id(one): one for one in inputs.frame.loc[labels, "environment"]}.values()
-    parts = ("torch", "triton", "cuda", "driver")
+    parts = ("torch", "triton", "driver")
     known = pd.DataFrame(
         {part: one.get(part) for part in parts} | (one.get("packages") or {})
         for one in environments

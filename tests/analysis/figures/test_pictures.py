@@ -23,7 +23,7 @@ OPERATIONS = ("softmax_backward", "cross_entropy", "cross_entropy_backward", "cr
 pytestmark = pytest.mark.usefixtures("small_pictures")
 
 
-@pytest.mark.parametrize("name", ["h200", "h200_backward", "h200_cross_entropy"])
+@pytest.mark.parametrize("name", ["h200", "h200_backward", "h200_losses"])
 def test_recorded_pictures_fit_and_no_two_of_their_lines_look_alike(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
