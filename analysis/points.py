@@ -103,9 +103,8 @@ def points(frame: pd.DataFrame, operation: str = OPERATION, ours: str = "") -> p
     role[mine & ~by.isin(["", OURS])] = "peer"
     role[mine & (frame["kernel"] == own)] = "ours"
     here = frame.assign(role=role, by=by, operation=operation)
-    whole = timed(frame) & frame["compulsory_bytes"].notna()
-    here = here[whole & (role != "") & frame["timer"].isin(list(TIMERS))]
-    here = here.rename_axis("label").reset_index()
+    here = here[timed(frame) & (role != "") & frame["timer"].isin(list(TIMERS))]
+    here = here.dropna(subset="compulsory_bytes").rename_axis("label").reset_index()
     grids = TUNED if operation == OPERATION else {*named_grids()} - {"tutorial"}
     tuned = {*SEEN, *(n for grid in grids for _, n, _ in named_grids()[grid])}
     here = here.assign(tuned=here["cols"].isin(tuned)).astype({"compulsory_bytes": "int64"})

@@ -10,7 +10,7 @@ from functools import partial
 
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.ticker import LogLocator, NullLocator
+from matplotlib.ticker import LogLocator
 
 from analysis import points as limit
 from analysis.figures import style
@@ -69,14 +69,14 @@ def _draw_points(canvas: style.Canvas, lines: pd.DataFrame, roof: str) -> None:
     lower.set_yscale("log", base=2)
     shares = lines.assign(ratio=lines["share"], low=lines["low_share"], high=lines["high_share"])
     for ax, points in ((upper, shares.assign(kernel=own)), (lower, lines)):
-        ax.set_xscale("log")
+        ax.set_xscale("log", subs=[])
         _dots(ax, points)
         ax.axhline(1, color=INK, lw=0.9, zorder=1)
         left, right = ax.get_xlim()
         ax.axvspan(left, max(left, min(SHORT_US, right)), color=style.FAINT, lw=0, zorder=0)
         ax.set_xlim(left, right)
-        ax.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if right < 300 * left else (1,)))
-        ax.xaxis.set_minor_locator(NullLocator())
+        subs = (1,) if right > 300 * left else (1, 2, 5) if right > 5 * left else (1, 1.5, 2, 3, 7)
+        ax.xaxis.set_major_locator(LogLocator(subs=subs))
         ax.xaxis.set_major_formatter(lambda value, _: f"{value:,g}")
         ax.legend(loc="upper left", bbox_to_anchor=(1.02, 1), frameon=False, fontsize=8)
     upper.set_ylim(0, max(1.1, 1.03 * float(lines["high_share"].max())))

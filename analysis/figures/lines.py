@@ -89,7 +89,7 @@ class LineFigure:
         else:
             ax.set_ylim(ax.get_ylim()[0] if ax.get_yscale() == "log" else 0, ax.get_ylim()[1])
         last(ax, shown, self.y)
-        _shade_l2(ax, shown, 0.02 if self.y == ROOF_SHARE else 0.87)
+        _shade_l2(ax, shown)
         style.value_axis(ax, LABELS[self.y].format(moved=_matrices(shown)))
         if self.y == ROOF_SHARE:
             ax.yaxis.set_major_locator(MaxNLocator(8, steps=[1, 2, 5, 10]))
@@ -157,9 +157,7 @@ def draw_lines(ax: Axes, shown: Selection, y: str) -> None:
 
 def _line(ax: Axes, shown: Selection, values: pd.Series | float, **look: Any) -> None:
     """Draws a line without markers over all sizes, where it has values."""
-    every = pd.Series(values, shown.sizes) if isinstance(values, float) else values
-    known = every.reindex(shown.sizes)
-    ax.plot(known.index, known, **look)
+    ax.plot(shown.sizes, pd.Series(values, shown.sizes), **look)
 
 
 def _roof(ax: Axes, shown: Selection, y: str) -> None:
@@ -190,8 +188,8 @@ def _datasheet(ax: Axes, shown: Selection, y: str) -> None:
     _line(ax, shown, known, label=text, color=style.MUTED, lw=1.0, ls=DASHED, zorder=2)
 
 
-def _shade_l2(ax: Axes, shown: Selection, height: float) -> None:
-    """Shades the sizes at which inputs and outputs fit in the card's L2 together."""
+def _shade_l2(ax: Axes, shown: Selection) -> None:
+    """Shades the sizes at which inputs and outputs fit in the card's L2; its words avoid lines."""
     size, each = card_of(shown.gpu).l2_bytes, shown.moved
     if size is None or not each or size / each < shown.sizes[0]:
         return
@@ -199,6 +197,9 @@ def _shade_l2(ax: Axes, shown: Selection, height: float) -> None:
     edge = min(size / each, right)
     ax.axvspan(left, edge, color=style.FAINT, alpha=0.7, lw=0, zorder=0, label="fits in L2")
     text = f"{_matrices(shown)} fits in L2 ({size / 2**20:g} MiB)"
+    drawn = ax.transData.transform(np.vstack([line.get_xydata() for line in ax.lines]))
+    x, y = ax.transAxes.inverted().transform(drawn).T
+    height = 0.02 if ((x < 0.3) & (y > 0.8) & (y < 0.95)).any() else 0.87
     style.write(ax, 0.012, height, text, 6.5, va="bottom")
 
 
