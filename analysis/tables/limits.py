@@ -180,8 +180,8 @@ def _operations(inputs: Inputs, points: Mapping[str, pd.DataFrame], title: str) 
     if not lines:
         return None
     data = pd.DataFrame(lines)
-    shown = data[["operation", "our kernel", "points", "main rival", "if it fails", "other widths"]]
-    shown.insert(3, SPEED, _speeds(data))
+    shown = data[["operation", "points", "main rival", "if it fails", "other widths"]]
+    shown.insert(2, SPEED, _speeds(data))
     of_roof = data["share"].map(_percent) + " of " + data["roof"]
     shown["share of the roof"] = of_roof.where(data["share"].notna(), "–")
     return table(title, shown, texts("operations", versions=versions(inputs, points)), data)
