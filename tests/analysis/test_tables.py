@@ -146,9 +146,9 @@ def test_summaries_count_what_lies_below_one_and_no_win_over_the_roof(tmp_path: 
     assert shares[0] == "100.0 %"
     assert slower == ("none", "2; worst 0.900 at 4096×4096 float32", "none")
     assert data_of(table)["recordings"].eq("paper/0").all()
-    assert [line[:4] for line in make("operations", tmp_path, rows)["operations"].lines] == [
-        ["softmax", "auto", "1", speeds[0]]
-    ]
+    more = rows + point(20011, auto=100.0, torch=130.0, copy=95.0)  # large, and not tuned for
+    [line] = make("operations", tmp_path / "more", more)["operations"].lines
+    assert line[:6] == ["softmax", "1", speeds[0], "PyTorch", "–", "1.30 at 1"]
     whole = make("limits", tmp_path, rows)
     assert list(whole) == ["limits-nvidia-h200-events", "limits-nvidia-h200-events-held_out"]
     at = lines_of(whole["limits-nvidia-h200-events"])
