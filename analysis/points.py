@@ -116,8 +116,9 @@ def points(frame: pd.DataFrame, operation: str = OPERATION, ours: str = "") -> p
     both = roles.transform(lambda found: {"ours", "peer"} <= set(found)).astype(bool)
     kept = (here[both] if len(here) else here)[COLUMNS].rename(columns=NAMED)
     peers = kept[kept["role"] == "peer"].drop_duplicates([*PLACE, "set", "kernel"])
-    sets = peers.groupby(["gpu", "set"])["kernel"].agg(["nunique", "size"])
-    sets["samples"] = peers["samples_us"].map(len).groupby([peers["gpu"], peers["set"]]).sum()
+    peers = peers.assign(samples=peers["samples_us"].map(len, na_action="ignore"))
+    by_set = peers.groupby(["gpu", "set"])
+    sets = by_set["kernel"].agg(["nunique", "size"]).join(by_set["samples"].sum())
     places = sets["size"] / sets["nunique"]
     sets = sets[places >= ENOUGH * places.groupby("gpu").transform("max")]
     sets = sets.sort_values(["nunique", "samples"]).groupby("gpu").tail(1)

@@ -166,12 +166,13 @@ def test_an_operation_has_its_own_kernels_roof_and_bytes(tmp_path: Path) -> None
 
 
 def test_rows_of_two_sets_never_meet(tmp_path: Path) -> None:
-    for name, ours in (("a", 50.0), ("b", 80.0)):
-        folder = tmp_path / name / "sweep"
-        rows = [*timed("auto", ours, sweep=name), *timed("torch", 100.0, sweep=name)]
-        write(folder, rows + timed("quack", 90.0, sweep=name) * (name == "b"))
+    for name, ours, samples in (("a", 50.0, 9), ("b", 80.0, 9), ("c", 60.0, 3)):
+        folder, more = tmp_path / name / "sweep", {"sweep": name, "samples_us": [90.0] * samples}
+        rows = [*timed("auto", ours, **more), *timed("torch", 100.0, **more)]
+        write(folder, rows + timed("quack", 90.0, **more) * (name != "a"))
         (folder / "sweep.json").write_text('{"sweep": "s"}')
     frame = load(tmp_path)
-    assert set(frame["set"]) == {"a", "b"}
-    assert set(points(frame)["set"]) == {"b"}  # the set with more public kernels
+    assert set(frame["set"]) == {"a", "b", "c"}
+    # of the sets with more public kernels the one with more samples
+    assert set(points(frame)["set"]) == {"b"}
     assert Inputs(tmp_path, tmp_path, frame, Records(), {}).main["set"].nunique() == 1
