@@ -30,8 +30,7 @@ from analysis.load import Inputs, Records, load
 from analysis.published import compared, series, sources
 from experiments.data.cards import known_cards
 from experiments.data.rows import Row
-from tests.analysis.loss_rows import loss
-from tests.analysis.plausible import interpreted, paper, point, row, unsupported, write
+from tests.analysis.plausible import interpreted, loss, paper, point, row, unsupported, write
 from tests.analysis.records import count, counters
 
 H200 = "NVIDIA H200"

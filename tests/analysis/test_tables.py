@@ -14,8 +14,7 @@ from analysis.load import Declarations, Inputs, Records, load
 from analysis.tables import TABLES, tables_of
 from analysis.tables.limits import mixed_code
 from experiments.data.rows import Row
-from tests.analysis.loss_rows import SHAPES, loss
-from tests.analysis.plausible import interpreted, point, row, unsupported, write
+from tests.analysis.plausible import LOSS_SHAPES, interpreted, loss, point, row, unsupported, write
 from tests.analysis.records import count, counters, h200
 from tests.conftest import ROOT
 
@@ -70,8 +69,8 @@ def test_main_is_of_one_operation_marks_the_fastest_and_never_calls_l2_a_win(
 
 
 def test_each_kernel_has_a_line_of_time_share_memory_and_error(tmp_path: Path) -> None:
-    rows = loss({"ce_auto": 0.25, "read": 0.24}, SHAPES[:2])
-    rows += loss({"ce_torch": 1.0}, SHAPES[:1], peak_bytes=3 * 8192 * 32000 * 2)
+    rows = loss({"ce_auto": 0.25, "read": 0.24}, LOSS_SHAPES[:2])
+    rows += loss({"ce_torch": 1.0}, LOSS_SHAPES[:1], peak_bytes=3 * 8192 * 32000 * 2)
     [(stem, table)] = make("kernels", tmp_path, rows).items()
     assert stem == "kernels-nvidia-h200"
     assert [line[1:6] for line in table.lines] == [

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.analysis.report.reading import Read, sound
+from tests.analysis.report.test_report import Read, sound
 from tests.browser.conftest import DESK, PHONE, Open
 
 pytestmark = pytest.mark.browser

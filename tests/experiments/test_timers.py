@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from experiments.child import ROOT
 from experiments.data.rows import TIMERS
@@ -21,7 +23,6 @@ from experiments.worker.place import take_place
 from experiments.worker.timers import Call, CannotTime, Protocol, Sampling, Subject, host
 from experiments.worker.timers.graph import cold_buffers
 from experiments.worker.trial import Bench, Flush
-from tests.doubles.cuda import Card
 
 
 def protocol(**changes: Any) -> Protocol:
@@ -143,6 +144,83 @@ def measured(
     return measure(point, bench, lambda stage: None)
 
 
+class Card(TorchDispatchMode):
+    """CUDA's streams, events and graphs on a CPU: work is done at once and alone moves the clock.
+
+    While this is entered, an operation of PyTorch costs what ``us_of`` gives for its name, in µs.
+    """
+
+    def __init__(self, us_of: Callable[[str], float]) -> None:
+        super().__init__()
+        self.now_us, self._us_of = 0.0, us_of
+        self.tape: list[Any] | None = None
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        self.now_us += self._us_of(str(func))
+        if self.tape is not None:
+            self.tape.append((func, args, kwargs or {}, result))
+        return result
+
+    def replayed(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
+        """Does one operation again, into the memory that took its results at first."""
+        again = func(*args, **kwargs)
+        pairs = zip(again, result, strict=True) if isinstance(again, tuple) else [(again, result)]
+        for new, first in pairs:
+            if new.data_ptr() != first.data_ptr():
+                first.copy_(new)
+
+    def install(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Puts it in place of `torch.cuda`'s parts that timers use."""
+        card = self
+
+        class Event:
+            def __init__(self, enable_timing: bool) -> None:
+                assert enable_timing
+
+            def record(self) -> None:
+                self.at_us = card.now_us
+
+            def query(self) -> bool:
+                return False  # the host is always ahead
+
+            def elapsed_time(self, end: Event) -> float:
+                return (end.at_us - self.at_us) / 1e3
+
+        class Graph:
+            def __init__(self) -> None:
+                self.tape: list[Any] = []
+
+            def replay(self) -> None:
+                for one in self.tape:
+                    card.replayed(*one)
+
+            def reset(self) -> None:
+                self.tape.clear()
+
+        @contextmanager
+        def capture(graph: Graph) -> Iterator[None]:
+            card.tape = graph.tape
+            yield
+            card.tape = None
+
+        def stream(_: Any) -> AbstractContextManager[None]:
+            return nullcontext()
+
+        idle = SimpleNamespace(wait_stream=lambda _: None)
+        for name, part in {
+            "Event": Event, "record": Event.record, "query": Event.query,
+            "elapsed_ms": Event.elapsed_time, "spin": lambda _: None, "synchronize": lambda: None,
+        }.items():  # fmt: skip
+            monkeypatch.setattr(worker_clock, name, part)
+        for name, part in {
+            "CUDAGraph": Graph, "graph": capture, "stream": stream,
+            "Stream": lambda: idle, "current_stream": lambda: idle,
+            "get_device_properties": lambda _: SimpleNamespace(total_memory=1 << 40),
+        }.items():  # fmt: skip
+            monkeypatch.setattr(torch.cuda, name, part)
+
+
 SPOILS, LATER = ({"how": how, "after": 9} for how in ("spoils", "wrong"))
 CARDS = ("events", "graph", "chain")
 
@@ -150,17 +228,17 @@ CARDS = ("events", "graph", "chain")
 @pytest.mark.parametrize(
     ("timer", "double", "how", "status", "reason"),
     [
-        ("chain", "kernels.Moody", LATER, "incorrect", "^after timing: .*elements differ"),
-        ("chain", "kernels.Moody", SPOILS, "incorrect", "^after timing: .*changed its input"),
-        ("chain", "kernels.Good", {"us": 0.0}, "unsupported", "no more than its noise"),
-        ("chain", "kernels.Good", {"cache": "warm"}, "unsupported", "use timing.cache=cold"),
-        *((timer, "operations.GrowInPlace", {}, "ok", "") for timer in ("host", "events", "chain")),
-        ("graph", "operations.GrowInPlace", {}, "unsupported", "use timing=events or timing=chain"),
-        ("host", "operations.GrowInSilence", {}, "incorrect", "changed its input"),
-        *((timer, "operations.TwoOutputs", {}, "ok", "") for timer in ("host", *CARDS)),
-        ("graph", "operations.TwoOutputs", {"cache": "warm"}, "ok", ""),
+        ("chain", "Moody", LATER, "incorrect", "^after timing: .*elements differ"),
+        ("chain", "Moody", SPOILS, "incorrect", "^after timing: .*changed its input"),
+        ("chain", "Good", {"us": 0.0}, "unsupported", "no more than its noise"),
+        ("chain", "Good", {"cache": "warm"}, "unsupported", "use timing.cache=cold"),
+        *((timer, "GrowInPlace", {}, "ok", "") for timer in ("host", "events", "chain")),
+        ("graph", "GrowInPlace", {}, "unsupported", "use timing=events or timing=chain"),
+        ("host", "GrowInSilence", {}, "incorrect", "changed its input"),
+        *((timer, "TwoOutputs", {}, "ok", "") for timer in ("host", *CARDS)),
+        ("graph", "TwoOutputs", {"cache": "warm"}, "ok", ""),
         *(
-            (timer, "operations.TwoOutputs", {"wrong": True}, "incorrect", "^entropy: ")
+            (timer, "TwoOutputs", {"wrong": True}, "incorrect", "^entropy: ")
             for timer in ("host", *CARDS)
         ),
     ],
@@ -171,8 +249,8 @@ def test_any_operation_is_timed_or_has_no_time_and_a_reason(
 ) -> None:  # fmt: skip
     """On a card where the kernel's operation takes 3 µs, and a chain's others 2 µs each."""
     cache = how.get("cache", "cold" if timer in CARDS else "warm")
-    tunables = how | {"target": f"tests.doubles.{double}", "cache": cache}
-    operation = {"GrowInPlace": "mul_.Tensor"}.get(double.partition(".")[2], "softmax")
+    tunables = how | {"target": f"tests.doubles.kernels.{double}", "cache": cache}
+    operation = "mul_.Tensor" if double == "GrowInPlace" else "softmax"
     costs = {"aten.mul.out": 2.0, operation: tunables.pop("us", 3.0)}
     with ExitStack() as entered:
         if timer in CARDS:
@@ -210,7 +288,7 @@ def test_the_recipe_of_a_timer_is_one_module(
         ("tests.doubles.kernels.Moody", {"how": "never"}, (True, True)),
         ("tests.doubles.kernels.Good", {"rows": 1}, (True, None)),  # there are no fewer rows
         ("tests.doubles.kernels.Good", {"rows": 2}, (True, True)),
-        ("tests.doubles.operations.GrowInPlace", {}, (True, True)),
+        ("tests.doubles.kernels.GrowInPlace", {}, (True, True)),
         ("kernels.softmax.online.Online", {}, (True, True)),  # interpreted
     ],
     ids=str,

@@ -10,8 +10,7 @@ import pytest
 from analysis.figures.limits import HEADLINE, LIMITS
 from analysis.load import REFERENCE, Inputs, read_inputs
 from tests.analysis.drawing import draw, lines, overhang, pages, rendered, words
-from tests.analysis.loss_rows import loss
-from tests.analysis.plausible import paper, point
+from tests.analysis.plausible import loss, paper, point
 from tests.conftest import ROOT
 
 

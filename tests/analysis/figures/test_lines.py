@@ -11,8 +11,7 @@ from analysis.figures.lines import LineFigure
 from analysis.figures.specs import A_FIG2, C_FIG3, D_FIG1, E_FIG1, LINE_FIGURES
 from analysis.selection import Query
 from tests.analysis.drawing import NARROW, draw, inputs_of, lines, words
-from tests.analysis.loss_rows import SHAPES, loss
-from tests.analysis.plausible import PAPER, row, unsupported
+from tests.analysis.plausible import LOSS_SHAPES, PAPER, loss, row, unsupported
 from tests.conftest import ROOT
 
 pytestmark = pytest.mark.usefixtures("small_pictures")
@@ -38,7 +37,7 @@ def test_a_loss_is_drawn_by_its_own_bytes_and_roof(y: str, tmp_path: Path) -> No
         assert drawn == pytest.approx(0.24 / 0.25, abs=3e-4)
         return
     assert "effective bandwidth, GB/s: MN elements / time (higher is better)" in words(canvas)
-    widths = np.array([n for _, n in SHAPES])
+    widths = np.array([n for _, n in LOSS_SHAPES])
     moved, times = 8192 * widths * 2 + 12 * 8192, 0.25 * 8192 * widths * 2 / 1e6
     assert drawn == pytest.approx(moved / times / 1e3)
     assert "MN fits in L2 (50 MiB)" not in words(canvas), "no width does"
