@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from analysis.estimate import geometric_mean, holm, log_reach, of_rounds, over_recordings
+from analysis.estimate import holm, of_rounds, over_recordings
 from experiments.data import statistics
 from tests.analysis.noisy import NOISES, samples
 
@@ -78,11 +76,3 @@ def test_of_one_round_the_rows_own_interval_is_given() -> None:
     assert (found.value, found.low, found.high) == (own.value, own.low, own.high)
     ratio = of_rounds([one], [one])
     assert (ratio.low, ratio.high) == (own.low / own.high, own.high / own.low)
-
-
-def test_a_mean_of_ratios_is_geometric_and_its_interval_is_of_logarithms() -> None:
-    assert geometric_mean([2.0, 8.0]) == pytest.approx(4.0)
-    assert math.isnan(geometric_mean([]))
-    # t of two degrees of freedom, s and √3 by hand
-    reach = 4.30265 * math.log(2) / math.sqrt(3)
-    assert log_reach([1.0, 2.0, 4.0]) == pytest.approx(reach, rel=1e-4)

@@ -131,6 +131,8 @@ REFUSED: Mapping[str, Make] = {
     "nested_declarations": holding("variants.json", b"[" * 200_000),
     "nested_counts": holding("counts.jsonl", b'{"a":' * 200_000),
     "a_folder": lambda folder: (folder / "rows.jsonl").mkdir(),
+    "a_long_line": lambda folder: os.truncate(write(folder, few()) / "rows.jsonl", 10**9),
+    "a_plain_pipe": lambda folder: os.mkfifo(folder / "rows.jsonl"),
     "a_pipe": instead("rows.jsonl.gz", os.mkfifo),
     "a_pipe_of_records": instead("counters.jsonl", os.mkfifo),
     "a_device": instead("rows.jsonl.gz", lambda path: path.symlink_to("/dev/zero")),

@@ -37,19 +37,6 @@ def test_only_rounds_that_both_twins_have_are_compared(tmp_path: Path) -> None:
     assert pair.ratio == pytest.approx(math.sqrt(math.prod(first) / math.prod(second)))
 
 
-@pytest.mark.parametrize(("below", "resolvable"), [(2, 0.1), (9, math.inf)])
-def test_twins_of_a_chain_count_with_their_samples_below_zero(
-    below: int, resolvable: float, tmp_path: Path
-) -> None:
-    rows = twins(rounds=1, times_us=[1.0], kernels=["torch"], timers=["chain"], count=20)
-    samples = [[-0.3] * below + list(one.samples_us or ())[below:] for one in rows]
-    rows = [r.model_copy(update={"samples_us": s}) for r, s in zip(rows, samples, strict=True)]
-    [pair] = pairs(tmp_path, rows).itertuples()
-    assert pair.rounds == 1
-    assert pair.resolvable <= resolvable
-    assert math.isinf(pair.resolvable) == math.isinf(resolvable)
-
-
 def test_twins_differ_no_more_often_than_stated_and_a_resolvable_slowdown_is_seen(
     tmp_path: Path,
 ) -> None:
