@@ -14,7 +14,7 @@ import pytest
 from experiments.data.files import LINE_BYTES, RowsError, write_file
 from experiments.data.jobs import TimingConfig
 from experiments.data.recordings import pack, recorded_jobs
-from experiments.data.rows import MOST_SAMPLES, read_rows, rows_files
+from experiments.data.rows import MOST_SAMPLES, read_rows
 from experiments.data.statistics import Median, median, stop_reason
 from experiments.sweep.record import append_row, truncate_torn_line
 from tests.analysis.plausible import row
@@ -96,12 +96,6 @@ def test_a_file_is_written_whole_and_never_through_a_link(tmp_path: Path) -> Non
     with pytest.raises(UnicodeEncodeError):
         write_file(tmp_path / "new" / "file", "\ud800")
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["file"]
-
-
-def test_a_trackers_copies_are_no_rows(tmp_path: Path) -> None:
-    append_row(tmp_path / "job" / "rows.jsonl", ROW)
-    append_row(tmp_path / "wandb" / "artifact" / "rows.jsonl", ROW)
-    assert rows_files(tmp_path) == [tmp_path / "job" / "rows.jsonl"]
 
 
 def test_a_recording_has_the_rows_and_jobs_of_its_sweep_and_nothing_else(

@@ -10,7 +10,6 @@ import time
 from collections.abc import Iterator
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,7 +17,6 @@ import pytest
 from experiments.sweep import client
 from experiments.sweep.client import Worker, WorkerDied, WorkerError
 from experiments.worker.describe import _unpacked, source_hash
-from experiments.worker.measure import fields_of, recorded
 from experiments.worker.place import commit
 from tests.experiments.test_timers import protocol
 
@@ -86,18 +84,6 @@ def test_code_that_is_changed_or_not_tracked_is_dirty(tmp_path: Path) -> None:
     assert commit(tmp_path)["dirty"] is True
     new.replace(old)
     assert commit(tmp_path)["dirty"] is True
-
-
-def test_a_compiled_kernel_that_a_library_kept_is_seen_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    kept_by = pytest.importorskip("triton.compiler").CompiledKernel
-    monkeypatch.setattr(kept_by, "__getitem__", lambda self, grid: print)
-    kernel = object.__new__(kept_by)
-    vars(kernel).update(metadata=SimpleNamespace(num_warps=8, shared=64), n_regs=32, n_spills=0)
-    with recorded() as launches:
-        kernel[5, 2, 1]("x")
-        kernel[3, 1, 1]("y")
-    kernel[9, 9, 9]("z")
-    assert [*fields_of(launches).values()] == [10, 8, 32, 64, 0]
 
 
 @pytest.fixture
