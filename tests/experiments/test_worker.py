@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import os
 import subprocess
 import sys
 import time
@@ -57,16 +56,6 @@ def test_a_worker_that_dies_while_it_starts_is_started_thrice_at_most(
     with pytest.raises(WorkerError, match="the worker did not start: exit status 9"):
         worker.start()
     assert (tmp_path / "births").read_text() == "+++"
-
-
-@pytest.mark.parametrize("kind", ["pipe", "link", "folder"])
-def test_a_log_is_a_regular_file_or_no_worker_starts(tmp_path: Path, kind: str) -> None:
-    log, elsewhere = tmp_path / "worker.log", tmp_path / "precious"
-    elsewhere.write_text("untouched")
-    {"pipe": os.mkfifo, "link": lambda p: p.symlink_to(elsewhere), "folder": Path.mkdir}[kind](log)
-    with pytest.raises(WorkerError, match=r"worker\.log cannot be written: "):
-        Worker("cpu", 0, log).start()
-    assert elsewhere.read_text() == "untouched"
 
 
 def test_code_that_is_changed_or_not_tracked_is_dirty(tmp_path: Path) -> None:
