@@ -101,19 +101,6 @@ def test_where_answers_are_not_the_same_bits_is_said(tmp_path: Path) -> None:
     assert apart.to_numpy().tolist() == [[256, False], [512, False], [1024, True]]
 
 
-def test_d_test_shows_the_worst_visit_to_its_shape(tmp_path: Path) -> None:
-    place: dict[str, Any] = {"rows": 1823, "relative_error": 1e-7}
-    rows = [
-        row("fused", 781, round=i, max_abs_error=e, **place) for i, e in enumerate((1e-9, 4e-9))
-    ]
-    rows += [row("online", 781, time_us=None, status="incorrect", reason="row 3", **place)]
-    rows += [row("online", 781, round=1, max_abs_error=1.0, **place)]
-    [table] = make("d_test", tmp_path, rows).values()
-    assert [line[2:6] for line in table.lines] == [
-        ["online", "incorrect", "row 3", "–"], ["fused", "ok", "–", "4.00e-09"]
-    ]  # fmt: skip
-
-
 def test_declarations_stand_beside_the_sources_own_tables(tmp_path: Path) -> None:
     rows = [row(kernel, 1024) for kernel in ("naive", "fused", "online", "hybrid", "torch")]
     wrong = {"fused": DECLARED["fused"].model_copy(update={"reads": "2MN"})}

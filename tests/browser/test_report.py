@@ -82,7 +82,7 @@ def test_it_is_one_file_of_at_most_3_mb_that_leads_to_each_operation(recorded: P
     sound(found)
     for operation in ("softmax", "cross-entropy", "softmax-backward", "attention"):
         assert f"#of-{operation}" in found.all("href")
-    assert all(given.get("alt") for tag, given in found.tags if tag == "img")
+    assert all(one.get("alt") for one in found.elements if one.tag == "img")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -36,22 +36,10 @@ def sampled(call: Call, x: torch.Tensor, flush: Any, chosen: Protocol) -> Sampli
     return host.sample(Subject(call, (x,), lambda _: (x,), flush), chosen)
 
 
-class Clock:
-    """A clock that stands still while nothing is done, in µs."""
-
-    now_us, flushes = 0.0, 0
-
-    def spend(self, us: float) -> None:
-        self.now_us += us
-
-    def flush(self) -> None:
-        self.flushes += 1
-        self.spend(5000)
-
-
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    clock = Clock()
+def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """A clock that stands still while nothing is done, in µs."""
+    clock = SimpleNamespace(now_us=0.0)
     monkeypatch.setattr(worker_clock, "now_ns", lambda: round(1e3 * clock.now_us))
     monkeypatch.setattr(worker_clock, "now_s", lambda: clock.now_us / 1e6)
     monkeypatch.setattr(host, "waited_us", lambda: 0.0)
@@ -59,26 +47,31 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 def test_the_flush_precedes_every_sample_and_is_in_none_and_first_calls_are_thrown_away(
-    clock: Clock,
+    clock: SimpleNamespace,
 ) -> None:
     calls = iter([900, 800, 700])
 
     def slow_at_first(x: torch.Tensor) -> torch.Tensor:
-        clock.spend(next(calls, 3))
+        clock.now_us += next(calls, 3)
         return x.clone()
 
+    def flushed() -> None:
+        flushes.append(clock.now_us)
+        clock.now_us += 5000
+
+    flushes: list[float] = []
     chosen = protocol(warmup=2, min_samples=20)
-    sampling = sampled(slow_at_first, torch.randn(8, 8), clock.flush, chosen)
-    assert (sampling.samples_us, clock.flushes) == ([3] * 20, 2 + 20)
+    sampling = sampled(slow_at_first, torch.randn(8, 8), flushed, chosen)
+    assert (sampling.samples_us, len(flushes)) == ([3] * 20, 2 + 20)
     flush = Flush("cpu", 3 << 20)
     before = flush._buffer._version
     flush()
     assert (flush._buffer.nbytes, flush._buffer._version) == (6 << 20, before)  # it only reads
 
 
-def test_a_time_limit_ends_a_slow_point_with_the_samples_it_has(clock: Clock) -> None:
+def test_a_time_limit_ends_a_slow_point_with_the_samples_it_has(clock: SimpleNamespace) -> None:
     def slow(x: torch.Tensor) -> torch.Tensor:
-        clock.spend(60_000)
+        clock.now_us += 60_000
         return x.clone()
 
     sampling = sampled(slow, torch.randn(8, 8), None, protocol(sampling_limit_s=0.3, warmup=0))
@@ -87,7 +80,7 @@ def test_a_time_limit_ends_a_slow_point_with_the_samples_it_has(clock: Clock) ->
 
 
 def test_a_window_in_which_another_process_had_the_core_is_no_sample(
-    clock: Clock, monkeypatch: pytest.MonkeyPatch
+    clock: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waits = 0
 
@@ -95,7 +88,7 @@ def test_a_window_in_which_another_process_had_the_core_is_no_sample(
         nonlocal waits
         late = x.shape[0] == 1 or clock.now_us % 2 == 0
         waits += late
-        clock.spend(9001 if late else 3)
+        clock.now_us += 9001 if late else 3
         return x.clone()
 
     monkeypatch.setattr(host, "waited_us", lambda: 5000.0 * waits)

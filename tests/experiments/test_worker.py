@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from experiments.sweep import client
-from experiments.sweep.client import Worker, WorkerDied, WorkerError
+from experiments.sweep.client import Worker, WorkerDied
 from experiments.worker.describe import _unpacked, source_hash
 from experiments.worker.place import commit
 from tests.experiments.test_timers import protocol
@@ -43,19 +43,6 @@ def test_a_line_on_the_workers_own_pipe_costs_its_own_point_and_no_other(worker:
     with pytest.raises(WorkerDied, match="died while compiling: it sent 'this is not a message'"):
         measured(worker, "loud.Meddle")
     assert measured(worker, "kernels.Good")["status"] == "ok"
-
-
-def test_a_worker_that_dies_while_it_starts_is_started_thrice_at_most(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "sitecustomize.py").write_text(
-        f"import os\nopen({str(tmp_path / 'births')!r}, 'a').write('+')\nos._exit(9)\n"
-    )
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    worker = Worker("cpu", 0, tmp_path / "worker.log")
-    with pytest.raises(WorkerError, match="the worker did not start: exit status 9"):
-        worker.start()
-    assert (tmp_path / "births").read_text() == "+++"
 
 
 def test_code_that_is_changed_or_not_tracked_is_dirty(tmp_path: Path) -> None:

@@ -6,8 +6,10 @@ import base64
 import hashlib
 import re
 from collections.abc import Iterable
+from copy import deepcopy
 from html.parser import HTMLParser
 from pathlib import Path
+from xml.etree.ElementTree import TreeBuilder
 
 import pytest
 
@@ -31,45 +33,39 @@ EMPTY = {"meta", "img", "input"}  # the page's tags that nothing ends
 
 
 class Read(HTMLParser):
-    """A page's elements (name and attributes), and its texts under the elements around them."""
+    """A page as a browser's parser would read it."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
-        self.tags: list[tuple[str, dict[str, str]]] = []
-        self._open: list[int] = []
-        self._texts: list[tuple[str, tuple[int, ...]]] = []
+        self._tree = TreeBuilder()
         self.feed(text)
+        self.elements = [*self._tree.close().iter()]
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append((tag, {name: value or "" for name, value in attrs}))
-        if tag not in EMPTY:
-            self._open.append(len(self.tags) - 1)
+        self._tree.start(tag, {name: value or "" for name, value in attrs})
+        if tag in EMPTY:
+            self._tree.end(tag)
 
     def handle_endtag(self, tag: str) -> None:
-        while self._open and self.tags[self._open.pop()][0] != tag:
-            pass
+        self._tree.end(tag)
 
     def handle_data(self, data: str) -> None:
-        self._texts.append((data, tuple(self._open)))
+        self._tree.data(data)
 
     def inside(self, *tags: str) -> list[str]:
         """The text of each element of these names."""
-        places = [i for i, (tag, _) in enumerate(self.tags) if tag in tags]
-        return ["".join(text for text, around in self._texts if i in around) for i in places]
+        return ["".join(one.itertext()) for one in self.elements if one.tag in tags]
 
     def text(self, within: str = "") -> str:
         """What a reader sees, of the page or of the element with an id, on one line."""
-        hidden = {i for i, (tag, _) in enumerate(self.tags) if tag in ("script", "style")}
-        texts = [
-            text for text, around in self._texts
-            if not hidden & {*around}
-            and (not within or within in {self.tags[i][1].get("id") for i in around})
-        ]  # fmt: skip
-        return " ".join(" ".join(texts).split())
+        shown = deepcopy(next(one for one in self.elements if one.get("id", "") == within))
+        for one in (*shown.iter("script"), *shown.iter("style")):
+            one.text = None
+        return " ".join(" ".join(shown.itertext()).split())
 
     def all(self, attribute: str) -> list[str]:
         """Every value of an attribute."""
-        return [given[attribute] for _, given in self.tags if attribute in given]
+        return [one.attrib[attribute] for one in self.elements if attribute in one.attrib]
 
 
 def read(rows: Iterable[Row], folder: Path) -> Read:
@@ -163,16 +159,16 @@ def test_nothing_that_rows_hold_becomes_markup_or_may_run(tmp_path: Path) -> Non
     found = read(rows, tmp_path)
     assert "<script>window.taken=1</script>" in found.text()
     assert "{{ 7 * 7 }}" in found.text()
-    (policy,) = (given["content"] for _, given in found.tags if "http-equiv" in given)
+    (policy,) = (one.attrib["content"] for one in found.elements if "http-equiv" in one.attrib)
     assert "default-src 'none'" in policy
     assert "unsafe" not in policy
     for text in found.inside("script", "style"):
         digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
         assert f"'sha256-{digest}'" in policy
         assert not re.findall(r"window.taken|@import|url\(", text)
-    for tag, given in found.tags:
-        assert not [name for name in given if name.startswith("on") or name == "style"], given
-        assert tag not in ("iframe", "object", "base", "form", "link")
+    for one in found.elements:
+        assert not [name for name in one.attrib if name.startswith("on") or name == "style"]
+        assert one.tag not in ("iframe", "object", "base", "form", "link")
     assert all(source.startswith("data:image/webp;base64,") for source in found.all("src"))
     outside = {at for at in found.all("href") if not at.startswith("#")}
     assert outside == {source.url for source in sources().values()}
