@@ -27,7 +27,7 @@ from analysis.claims.measure import ANY, Card, Where
 from analysis.claims.verdict import Part, Points, claim, fact, judged
 from analysis.estimate import Estimate
 from analysis.load import Inputs, Records, load
-from analysis.published import compared, sources
+from analysis.published import sources
 from experiments.data.rows import Row
 from tests.analysis.plausible import interpreted, loss, paper, point, row, unsupported, write
 from tests.analysis.records import count, counters
@@ -261,15 +261,6 @@ def test_what_is_known_of_the_sources_is_found(subject: str, verdict: str, compu
     assert computed in found[subject].computed
     assert len(table.lines) == sum(bool(one.verdict) for one in found.values())
     assert table.notes[0].startswith(f"{len(found)} statements were checked: 3 physically imposs")
-
-
-def test_the_worked_example_has_each_number_that_c_prints_and_whether_it_is_right() -> None:
-    lines = {line[:2]: line[2:] for line in compared()}
-    assert lines["1", "m, d after block 2"][1] == "3.0, 1.863681"
-    assert lines["1", "sum of block 1"] == ("1.468", "1.4683", "+0.0003", "yes")
-    wrong = {at for at, cells in lines.items() if cells[-1] == "no"}
-    quantities = ("sum", "outputs", "sum of printed outputs")
-    assert wrong == {(row, quantity) for row in "23" for quantity in quantities}
 
 
 # The command

@@ -16,6 +16,7 @@ from analysis import validate
 from analysis.__main__ import main
 from analysis.load import load
 from experiments.data.recordings import recorded_jobs
+from tests.analysis.conftest import Refused
 from tests.analysis.plausible import write
 from tests.conftest import QUICK, ROOT, Command, shape
 
@@ -178,14 +179,12 @@ def test_a_configuration_that_this_project_would_not_write_is_named(
 
 
 def test_bad_input_is_one_line_and_nothing_is_overwritten(
-    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    folder: Path, tmp_path: Path, refused: Refused
 ) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "link").symlink_to(folder)
     for made in ("absent", "empty", "link"):
-        assert validated(tmp_path / made)[0] == 2
-        error = capsys.readouterr().err
+        error = refused("validate", "--rows", str(tmp_path / made))
         assert error.startswith(f"error: {tmp_path / made}: no ")
-        assert error.count("\n") == 1
     for out in (tmp_path, tmp_path / "link"):
-        assert validated(folder, "--out", str(out))[0] == 2
+        refused("validate", "--rows", str(folder), "--out", str(out))

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from experiments.count import counts_of, run
+from experiments.count import run
 from experiments.data.records import Count, read_records
-from experiments.sweep.client import Worker
 from experiments.worker.counting import count
 from kernels.cross_entropy.variants import CeOnline
 from kernels.device import Device
@@ -36,18 +35,6 @@ def test_a_record_says_how_each_variant_differs_from_what_it_declares(
     ratios = {c.model_reads // (c.rows * c.cols) for c in counts if c.kernel == "hybrid"}
     assert ratios == {1, 3}, "both sides of hybrid's block are among the shapes"
     assert sorted(p.name for p in tmp_path.iterdir()) == ["counts.jsonl"]
-
-
-def test_a_crash_or_an_error_is_the_reason_of_a_count_and_stops_no_other(worker: Worker) -> None:
-    def counted(how: str) -> list[Count]:
-        config = {"_target_": "tests.doubles.kernels.Bad", "how": how}
-        return counts_of(worker, "double", config, [(26, 13), (3, 42)], ["float16"])
-
-    alive, died = counted("segfault")
-    assert (alive.method, alive.difference) == ("dispatch", None)
-    assert died.reason == "not countable: the worker died while counting: SIGSEGV"
-    failed = counted("raise")[0].reason
-    assert str(failed).startswith("not countable: it fails here with RuntimeError: first")
 
 
 @pytest.mark.skipif(not INTERPRETED, reason="Triton compiles here for a GPU")
