@@ -82,6 +82,7 @@ def test_a_sweep_is_packed_as_a_recording_and_nothing_else_is_copied(
         *("rows.jsonl.gz", "jobs.jsonl.gz", "sweep.json", "variants.json")
     }
     assert load(taken)["time_us"].equals(load(folder)["time_us"])
+    assert [*recorded_jobs(taken)] == [*recorded_jobs(folder)]
     assert load(taken.parents[1])["set"].unique().tolist() == ["rtx_4090"]
 
 

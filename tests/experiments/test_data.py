@@ -18,7 +18,6 @@ from experiments.data.rows import MOST_SAMPLES, read_rows
 from experiments.data.statistics import Median, median, stop_reason
 from experiments.sweep.record import append_row, truncate_torn_line
 from tests.analysis.plausible import row
-from tests.conftest import rows_below
 
 ROW = row("naive", 8)
 LINE = ROW.model_dump_json()
@@ -91,18 +90,6 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
     with pytest.raises(UnicodeEncodeError):
         write_file(tmp_path / "new" / "file", "\ud800")
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["file"]
-
-
-def test_a_recording_has_the_rows_and_jobs_of_its_sweep_and_nothing_else(
-    sweep_of_four: Path, tmp_path: Path
-) -> None:
-    made, again = (pack(sweep_of_four, tmp_path / name) for name in ("packed", "again"))
-    assert {path.name for path in (tmp_path / "packed").iterdir()} == {
-        "jobs.jsonl.gz", "rows.jsonl.gz", "sweep.json", "variants.json",
-    }  # fmt: skip
-    assert rows_below(tmp_path / "packed") == rows_below(sweep_of_four)
-    assert list(recorded_jobs(tmp_path / "packed")) == list(recorded_jobs(sweep_of_four))
-    assert [one.read_bytes() for one in again] == [one.read_bytes() for one in made]
 
 
 def test_jobs_that_are_not_those_of_the_rows_are_one_line(
