@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import base64
 import getpass
 import json
 import platform
-import re
 import sys
 import threading
-import time
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -23,93 +19,9 @@ from experiments.data.rows import Row
 from experiments.sweep.jobs import Job
 from tests.analysis.plausible import row
 from tests.conftest import QUICK, Command, shape
+from tests.doubles.wandb import REFUSED_KEY, Server
 
 KEY = "k" * 40
-REFUSED_KEY = "r" * 40
-SOMEBODY = {"id": "1", "name": "somebody", "entity": "somebody", "username": "somebody",
-            "email": "", "flags": "{}", "teams": {"edges": []}}  # fmt: skip
-
-
-class Server(ThreadingHTTPServer):
-    """A stand-in for W&B's server: what wandb-core asks is answered and kept, until it is ``deaf``.
-
-    A run is found by its id, and lines of its history are placed at the offset that is sent.
-    """
-
-    daemon_threads = True
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server_port}"
-        self.deaf = False
-        self.received: list[str] = []
-        self.runs: dict[str, dict[str, Any]] = {}
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that hangs up, as wandb-core does at its end, is not news."""
-
-    def named(self, name: str) -> list[dict[str, Any]]:
-        """The runs of a name, the one with the most lines last."""
-        found = [run for run in self.runs.values() if run["displayName"] == name]
-        return sorted(found, key=lambda run: len(run["lines"]))
-
-    def stream(self, run: dict[str, Any], sent: dict[str, Any]) -> dict[str, Any]:
-        files = sent.get("files", {})
-        if chunk := files.get("wandb-history.jsonl"):
-            run["lines"] |= dict(enumerate(map(json.loads, chunk["content"]), chunk["offset"]))
-        if chunk := files.get("wandb-summary.json"):
-            run["summary"] = json.loads(chunk["content"][-1])
-        run["exit_code"] = sent.get("exitcode", run.get("exit_code"))
-        return {"exitcode": None, "limits": {}}
-
-    def answer(self, query: str, given: dict[str, Any]) -> dict[str, Any]:
-        if "upsertBucket" in query:
-            name = given["name"]
-            run = self.runs.setdefault(name, {"lines": {}})
-            run.update({key: value for key, value in given.items() if value is not None})
-            bucket = {
-                "id": name, "name": name, "displayName": run["displayName"], "description": None,
-                "config": run.get("config"), "historyLineCount": len(run["lines"]),
-                "sweepName": None,
-                "project": {"id": "p", "name": given["project"], "entity": SOMEBODY},
-            }  # fmt: skip
-            return {"upsertBucket": {"bucket": bucket, "inserted": not run["lines"]}}
-        if "createRunFiles" in query:
-            files = [{"name": n, "uploadUrl": f"{self.url}/upload/{n}"} for n in given["files"]]
-            return {"createRunFiles": {"runID": "r", "uploadHeaders": [], "files": files}}
-        return {"viewer": SOMEBODY, "serverInfo": {"features": []},
-                "project": {"run": {"stopped": False}}, "model": None}  # fmt: skip
-
-
-class Handler(BaseHTTPRequestHandler):
-    server: Server
-    protocol_version = "HTTP/1.1"
-
-    def log_message(self, format: str, *args: Any) -> None:
-        return
-
-    def do_PUT(self) -> None:
-        body = self.rfile.read(int(self.headers.get("Content-Length", 0))).decode("latin-1")
-        if self.server.deaf:
-            time.sleep(60)
-        self.server.received.append(f"{self.path}{self.headers}{body}")
-        answer: dict[str, Any] = {}
-        status, key = 200, self.headers.get("Authorization", "").removeprefix("Basic ")
-        if stream := re.fullmatch(r"/files/[^/]+/[^/]+/([^/]+)/file_stream", self.path):
-            answer = self.server.stream(self.server.runs[stream[1]], json.loads(body))
-        elif REFUSED_KEY in base64.b64decode(key).decode("latin-1"):
-            status, answer = 401, {"errors": [{"message": "invalid API key"}]}
-        elif self.path == "/graphql":
-            sent = json.loads(body)
-            given = sent.get("variables") or {}
-            answer = {"data": self.server.answer(sent["query"], given.get("input", given))}
-        text = json.dumps(answer).encode()
-        self.send_response(status)
-        self.send_header("Content-Length", str(len(text)))
-        self.end_headers()
-        self.wfile.write(text)
-
-    do_GET = do_POST = do_PUT
 
 
 def timed(cols: int, **changes: Any) -> Row:
