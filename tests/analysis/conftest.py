@@ -2,12 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from analysis import report
+from analysis.__main__ import main
 from analysis.figures import style
+
+Refused = Callable[..., str]
+
+
+@pytest.fixture
+def refused(capsys: pytest.CaptureFixture[str]) -> Refused:
+    """Runs a command that must be refused, and gives the one line that says why."""
+
+    def run(*words: str) -> str:
+        try:
+            status: object = main(words)
+        except SystemExit as stopped:
+            status = stopped.code
+        error = capsys.readouterr().err
+        assert (status, error.count("\n"), error.startswith("error: ")) == (2, 1, True), error
+        return error
+
+    return run
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,16 +35,17 @@ PASSES = {
 }
 KERNELS, WIDTHS = ("naive", "fused", "copy"), (1024, 4096)
 PAPER = (256, 1024, 4096, 16384, 65536, 262144)
+LOSS_SHAPES = ((8192, 32000), (8192, 50257), (8192, 128256))
 ITEM = {"float32": 4, "float16": 2, "bfloat16": 2}
 
 
 def row(kernel: str, cols: int, **changes: Any) -> Row:
     """One ok row at M = 4096 float32 on an H200, cold events; ``changes`` replace fields."""
     m, dtype = changes.get("rows", 4096), changes.get("dtype", "float32")
-    passes, loss = PASSES.get(kernel, (2, 0.15))
+    passes, lost = PASSES.get(kernel, (2, 0.15))
     size = m * cols * ITEM[dtype]
     seed = random.Random(f"{kernel} {cols} {m} {dtype} {changes.get('round', 0)}")
-    bandwidth = 4.25e3 / (1 + 250 / max(cols, 1)) * (1 - loss) * seed.uniform(0.985, 1.0)
+    bandwidth = 4.25e3 / (1 + 250 / max(cols, 1)) * (1 - lost) * seed.uniform(0.985, 1.0)
     time = changes.get("time_us", 3.2 + passes * size / bandwidth / 1e3)
     times = {"time_low_us": None, "time_high_us": None, "timer": "events", "cache": "cold"}
     if time is not None:
@@ -81,6 +82,32 @@ def point(cols: int = 4096, timer: str = "events", **times: float) -> list[Row]:
         for kernel, us in times.items()
         for i in range(3)
     ]
+
+
+def loss(
+    kernels: dict[str, float], shapes: Sequence[tuple[int, int]] = LOSS_SHAPES, **changes: Any
+) -> list[Row]:
+    """Three rounds of each kernel in bfloat16, at the times that it takes, µs per MB of logits.
+
+    M×N logits are read, and 12 bytes a row, or by the roof a number of each 4096.
+    """
+    made = []
+    for m, n in shapes:
+        for kernel, each in kernels.items():
+            roof, size = kernel.startswith("read"), m * n * 2
+            fields = {
+                "operation": "read" if roof else "cross_entropy",
+                "roof": "read",
+                "rows": m,
+                "dtype": "bfloat16",
+                "time_us": each * size / 1e6,
+                "compulsory_bytes": size + (-(-n // 4096) * m * 2 if roof else 12 * m),
+                "model_formula": "MN",
+                "peak_bytes": 4 * m,
+                "key": f"{kernel}-{m}-{n}",
+            }
+            made += [row(kernel, n, **fields | {"round": i} | changes) for i in range(3)]
+    return made
 
 
 def unsupported(kernel: str, cols: int, **changes: Any) -> Row:

@@ -23,15 +23,13 @@ from analysis.claims import (
     judge_own,
     own,
 )
-from analysis.claims.measure import ANY, Card, Where, growth, implied
+from analysis.claims.measure import ANY, Card, Where
 from analysis.claims.verdict import Part, Points, claim, fact, judged
 from analysis.estimate import Estimate
 from analysis.load import Inputs, Records, load
-from analysis.published import compared, series, sources
-from experiments.data.cards import known_cards
+from analysis.published import sources
 from experiments.data.rows import Row
-from tests.analysis.loss_rows import loss
-from tests.analysis.plausible import interpreted, paper, point, row, unsupported, write
+from tests.analysis.plausible import interpreted, loss, paper, point, row, unsupported, write
 from tests.analysis.records import count, counters
 
 H200 = "NVIDIA H200"
@@ -74,17 +72,6 @@ def test_a_ratio_is_of_one_visit_and_of_several_their_mean(tmp_path: Path) -> No
     assert "interval over rounds" in mean.note
 
 
-@pytest.mark.parametrize("change", [{"sweep": "other"}, {"round": 1}, {"timer": "graph"}])
-def test_rows_of_another_visit_or_protocol_never_pair(
-    tmp_path: Path, change: dict[str, Any]
-) -> None:
-    rows = [row("fused", n, time_us=10.0) for n in WIDTHS]
-    rows += [row("torch", n, time_us=20.0, key=f"t{n}", **change) for n in WIDTHS]
-    found = card(tmp_path, rows).ratio("torch", "fused", LINE, mean=True)
-    assert not found
-    assert found.needs.startswith("needs timed rows of torch and fused")
-
-
 def test_times_that_are_none_do_not_count(tmp_path: Path) -> None:
     copy = row("copy", 1024, time_us=12.0)  # fused at 10 µs is above this roof
     outside = {"time_low_us": 11.0, "attempt": 2}
@@ -104,17 +91,6 @@ def test_two_calls_add_up_and_a_tunable_keeps_variants_apart(tmp_path: Path) -> 
     both = here.ratio("torch + naive", "fused", LINE)
     assert values(both) == pytest.approx([3, 3])  # no sum, no ratio
     assert values(here.ratio("online,accumulate=float64", "online")) == pytest.approx([2.5])
-
-
-def test_bandwidths_spreads_and_growth_are_of_one_kernel(tmp_path: Path) -> None:
-    here = card(tmp_path, [*pairs(2, 4, 0.5), row("torch", 8192, time_us=1.0)])
-    size = 2 * 4096 * 1024 * 4 / 1e3
-    assert values(here.rates("fused", replace(LINE, cols=1024))) == pytest.approx([size / 10])
-    assert values(here.rates("fused", LINE).spread) == pytest.approx([4])
-    assert values(growth(here.times, "torch", 1024, 4096, LINE)) == pytest.approx([0.25])
-    assert not growth(here.times, "torch", 1024, 512, LINE)
-    drawn = implied("2MN", 4096, [256], "float32", [5])
-    assert values(drawn) == pytest.approx([2 * 4096 * 256 * 4 / 5e-6 / 1e9])
 
 
 @pytest.mark.parametrize(
@@ -206,19 +182,6 @@ def test_each_point_has_to_be_as_expected_and_the_furthest_off_is_named() -> Non
         assert points(1, 5).each("best", gain, at_most=3).direction == direction
 
 
-def test_numbers_are_picked_divided_and_added_place_by_place() -> None:
-    many = points(3, 1, 2, 8)
-    assert [many.pick(share).numbers[()].value for share in (0, 0.5, 1)] == [1, 2, 8]
-    assert many.pick(0.5).each("most", above=2).outcome == "no", "half of them are not most"
-    assert many.spread.each("spread", equals=8).measured == "8, 8 over 1"
-    ratio = points(2, 6, slack=1) / points(4, 0)
-    assert [*ratio.numbers.values()] == [Estimate(0.5, 0.25, 0.75).of([1, 1])]
-    assert values(points(8, 16) / "2MN") == [1, 1]
-    assert values(points(1, 2, 3) + points(4, 5)) == [5, 7]
-    needy = Points(needs="needs rows")
-    assert {(needy / points(1)).needs, (points(1) / needy).needs} == {"needs rows"}
-
-
 YES, NO = Part("a", "", "1", "yes"), Part("b", "", "2", "no", direction="better")
 MAYBE, NONE = Part("c", "", "3", "undecided"), Part("d", "", lacks="needs rows")
 HERE = SimpleNamespace(gpu=H200)
@@ -298,32 +261,6 @@ def test_what_is_known_of_the_sources_is_found(subject: str, verdict: str, compu
     assert computed in found[subject].computed
     assert len(table.lines) == sum(bool(one.verdict) for one in found.values())
     assert table.notes[0].startswith(f"{len(found)} statements were checked: 3 physically imposs")
-
-
-@pytest.mark.parametrize(
-    ("kernel", "formula", "first"),
-    [("naive", "8MN + 4M", 4096), ("torch", "2MN", 16384), ("fused", "2MN", 16384)],
-)
-def test_no_card_has_the_bandwidths_that_printed_times_imply(
-    kernel: str, formula: str, first: int
-) -> None:
-    drawn, peak = series("a_fig2"), max(one.peak_gbps or 0 for one in known_cards())
-    times = [us for n, us in zip(drawn.sizes, drawn.kernels[kernel], strict=True) if n >= first]
-    wide = [n for n in drawn.sizes if n >= first]
-    rates = values(implied(formula, 4096, wide, "float32", times))
-    assert min(rates) > peak
-    [one] = [one for one in audit() if one.subject == f"A-fig2 {kernel}, N ≥ {first:,}"]
-    assert one.computed == f"{' · '.join(f'{rate:,.0f}' for rate in rates)} GB/s"
-    assert f"{peak:,.0f} GB/s" in one.why
-
-
-def test_the_worked_example_has_each_number_that_c_prints_and_whether_it_is_right() -> None:
-    lines = {line[:2]: line[2:] for line in compared()}
-    assert lines["1", "m, d after block 2"][1] == "3.0, 1.863681"
-    assert lines["1", "sum of block 1"] == ("1.468", "1.4683", "+0.0003", "yes")
-    wrong = {at for at, cells in lines.items() if cells[-1] == "no"}
-    quantities = ("sum", "outputs", "sum of printed outputs")
-    assert wrong == {(row, quantity) for row in "23" for quantity in quantities}
 
 
 # The command

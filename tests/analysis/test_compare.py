@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import csv
 from functools import cache
 from pathlib import Path
@@ -17,6 +16,7 @@ from analysis.__main__ import main
 from analysis.compare import NOISE, judged, matched, noise_at
 from analysis.load import load
 from experiments.data.rows import Row
+from tests.analysis.conftest import Refused
 from tests.analysis.noisy import normal, points, rows_of, sweep
 from tests.analysis.plausible import ENVIRONMENT, declare, interpreted, row, unsupported, write
 from tests.conftest import ROOT
@@ -97,16 +97,6 @@ def run(tmp_path: Path, base: list[Row], head: list[Row], *arguments: str) -> in
 def lines(tmp_path: Path, name: str = "compare") -> list[dict[str, str]]:
     with (tmp_path / "out" / f"{name}.csv").open() as file:
         return list(csv.DictReader(file))
-
-
-def refused(capsys: Captured, *arguments: str) -> str:
-    """The one line of a comparison that is refused."""
-    with contextlib.suppress(SystemExit):
-        assert main(["compare", *arguments]) == 2
-    error = capsys.readouterr().err
-    assert error.startswith("error: ")
-    assert error.count("\n") == 1
-    return error
 
 
 def test_equal_code_measured_twice_passes_and_everything_is_written(
@@ -207,7 +197,7 @@ def test_of_several_recordings_each_is_one_witness(tmp_path: Path) -> None:
 
 
 def test_two_kernels_of_one_sweep_are_paired_within_visits(
-    tmp_path: Path, capsys: Captured
+    tmp_path: Path, capsys: Captured, refused: Refused
 ) -> None:
     """A drift that both share leaves their ratio alone, as two sweeps could not."""
     drift = [float(t) for t in np.linspace(50, 100, 8)]
@@ -221,18 +211,17 @@ def test_two_kernels_of_one_sweep_are_paired_within_visits(
     assert ratio == pytest.approx(1.1, rel=1e-3)
     assert 1.09 < low < ratio < high < 1.11
     assert "mine is faster at 1 and auto at 0" in capsys.readouterr().out
-    assert "'other' is not one timed variant; known are auto, mine" in refused(
-        capsys, folder, "--kernels", "mine,other"
-    )
+    error = refused("compare", folder, "--kernels", "mine,other")
+    assert "'other' is not one timed variant; known are auto, mine" in error
 
 
-def test_what_cannot_be_compared_is_one_line(tmp_path: Path, capsys: Captured) -> None:
+def test_what_cannot_be_compared_is_one_line(tmp_path: Path, refused: Refused) -> None:
     good = str(write(tmp_path / "a", [row("fused", 1024)]))
     other = str(write(tmp_path / "b", [row("fused", 1024, gpu="NVIDIA H100 80GB HBM3")]))
-    error = refused(capsys, good, other)
+    error = refused("compare", good, other)
     assert "{'NVIDIA H200'} and " in error
     assert "{'NVIDIA H100 80GB HBM3'} have no point in common" in error
-    assert "BASE HEAD" in refused(capsys, good)
-    assert "absent" in refused(capsys, good, str(tmp_path / "absent"))
+    assert "BASE HEAD" in refused("compare", good)
+    assert "absent" in refused("compare", good, str(tmp_path / "absent"))
     for share in ("much", "0", "nan", "100%"):
-        assert "invalid share value" in refused(capsys, good, good, "--threshold", share)
+        assert "invalid share value" in refused("compare", good, good, "--threshold", share)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analysis.format import Table, visible
+from analysis.format import Table
 from analysis.published import elements, equal, expression
 
 HOSTILE = st.text(
@@ -46,15 +46,6 @@ def test_text_of_a_row_never_becomes_a_spreadsheets_formula(text: str) -> None:
     assert cell[0] == heads[1][0] == "'"
     assert cell.lstrip("' ") == text.strip()
     assert value == "1.5"
-
-
-@settings(deadline=None)
-@given(st.text(max_size=300), st.integers(20, 100))
-def test_a_visible_text_is_one_printable_line_no_longer_than_asked(text: str, most: int) -> None:
-    shown = visible(text, most)
-    assert shown.isprintable()
-    assert len(shown) <= most
-    assert visible(shown, most) == shown
 
 
 def test_a_formula_of_two_cases_is_text_about_two_formulas() -> None:

@@ -5,12 +5,10 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from analysis.load import load, load_records, read_inputs
+from analysis.load import load, read_inputs
 from experiments.data.files import RowsError
 from experiments.data.recordings import pack
-from experiments.data.records import write_records
 from tests.analysis.plausible import row, write
-from tests.analysis.records import counters
 
 
 def test_derived_columns_follow_from_bytes_and_times(tmp_path: Path) -> None:
@@ -66,15 +64,6 @@ def test_one_load_finds_all_recordings_and_names_their_set(tmp_path: Path) -> No
     assert alone["set"].tolist() == [""]
     one_file = load(tmp_path / "recorded" / "h200" / "paper" / "rows.jsonl.gz")
     assert one_file["key"].tolist() == alone["key"].tolist()
-
-
-@pytest.mark.usefixtures("inside")
-def test_of_the_same_record_in_two_files_the_first_counts(tmp_path: Path) -> None:
-    first, second = (counters("naive", 4096, 4096, reads, 1.0) for reads in (2.0, 1.0))
-    other = counters("online", 4096, 4096, 2.0, 1.0)
-    write_records(tmp_path / "a" / "counters.jsonl", [first, other])
-    write_records(tmp_path / "b" / "counters.jsonl", [second])
-    assert load_records(tmp_path).counters == (first, other)
 
 
 @pytest.mark.usefixtures("inside")

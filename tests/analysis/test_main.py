@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from analysis.__main__ import main
+from tests.analysis.conftest import Refused
 from tests.analysis.plausible import interpreted, paper, row, write
 from tests.conftest import ROOT
 
@@ -19,22 +20,9 @@ Captured = pytest.CaptureFixture[str]
 pytestmark = pytest.mark.usefixtures("inside", "small_pictures")
 
 
-def refusal(capsys: Captured, *words: str) -> str:
-    """The one line with which a command is refused."""
-    try:
-        status: object = main(words)
-    except SystemExit as stopped:
-        status = stopped.code
-    assert status == 2
-    error = capsys.readouterr().err
-    assert error.startswith("error: ")
-    assert error.count("\n") == 1
-    return error
-
-
-def test_bad_input_is_one_line(tmp_path: Path, capsys: Captured) -> None:
+def test_bad_input_is_one_line(tmp_path: Path, refused: Refused, capsys: Captured) -> None:
     for words in (["figures", "--row"], ["figurez"], []):
-        refusal(capsys, *words)
+        refused(*words)
     broken = write(tmp_path / "broken", [row("torch", 256)])
     (broken / "rows.jsonl").write_text('{"schema_version": 9}\n')
     good = write(tmp_path / "good", [interpreted("online", 256), row("torch", 256)])
@@ -43,11 +31,14 @@ def test_bad_input_is_one_line(tmp_path: Path, capsys: Captured) -> None:
         ([str(tmp_path / "absent")], "absent"),
         ([str(broken)], "rows.jsonl:1: schema_version 9"),
         ([str(good)], "d_fig1 needs"),
-        ([str(good), "--only", "limits,nonesuch"], "--only: no 'nonesuch'; known are "),
+        (
+            [str(good), "--only", "limits,nonesuch"],
+            "--only: no 'nonesuch'; known are a_fig1",
+        ),
     ):
-        assert named in refusal(capsys, "figures", "--rows", *words)
+        assert named in refused("figures", "--rows", *words)
     words = ["--rows", str(good), "--out", str(tmp_path / "file" / "out")]
-    assert "file" in refusal(capsys, "tables", *words)
+    assert "file" in refused("tables", *words)
     assert main(["figures", "--rows", str(tmp_path / "absent"), "--verbose"]) == 2
     assert "Traceback" in capsys.readouterr().err
 
@@ -75,7 +66,7 @@ def test_analysis_imports_no_torch_hydra_or_wandb(tmp_path: Path) -> None:
 
 
 def test_no_output_follows_a_link_that_lies_among_the_rows(
-    tmp_path: Path, capsys: Captured
+    tmp_path: Path, refused: Refused
 ) -> None:
     victim = tmp_path / "victim"
     victim.mkdir()
@@ -83,10 +74,10 @@ def test_no_output_follows_a_link_that_lies_among_the_rows(
     rows = write(tmp_path / "rows", [row(name, 256) for name in ("auto", "torch")])
     command = ("tables", "--rows", str(rows), "--only", "headline")
     (rows / "tables").symlink_to(victim)
-    assert re.search("tables is a symbolic link", refusal(capsys, *command))
+    assert re.search("tables is a symbolic link", refused(*command))
     (rows / "tables").unlink()
     (rows / "tables").mkdir()
     (rows / "tables" / "headline.md").symlink_to(victim / "headline.md")
-    assert "headline.md is a symbolic link" in refusal(capsys, *command)
+    assert "headline.md is a symbolic link" in refused(*command)
     assert [path.name for path in victim.iterdir()] == ["headline.md"]
     assert (victim / "headline.md").read_text() == "mine"

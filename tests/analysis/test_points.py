@@ -55,7 +55,8 @@ def test_a_ratio_divides_times_of_one_visit_and_never_of_two(tmp_path: Path) -> 
     # the card slows down threefold from round to round; auto is always twice as fast, and has no
     # round of its own beside quack's last
     rows = [*timed("auto", 50.0, 150.0, 450.0), *timed("quack", 100.0, 300.0, 900.0, 1.0)]
-    rows += timed("torch", 10.0, sweep="another")  # no neighbour of these
+    rows += timed("torch", 10.0, sweep="another")  # no neighbour of these, nor by another timer
+    rows += timed("torch", 10.0, timer="graph")
     found = of(tmp_path, rows)
     assert pairs(found, "quack")["ratio"].tolist() == [2.0, 2.0, 2.0]
     one = line(found)

@@ -9,8 +9,7 @@ import pytest
 
 from analysis.__main__ import main
 from experiments.data.rows import Row
-from tests.analysis.loss_rows import loss
-from tests.analysis.plausible import paper, row, write
+from tests.analysis.plausible import loss, paper, row, write
 
 
 def product(kernel: str, operation: str, time_us: float, **changes: object) -> Row:

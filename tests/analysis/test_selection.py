@@ -2,8 +2,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from analysis.load import load
 from analysis.selection import Query, Selection, select
 from experiments.data.rows import Row
@@ -46,19 +44,6 @@ def test_the_shape_asked_for_comes_first_and_the_most_widths_next(tmp_path: Path
         found = see(tmp_path, [*rows, *more])
         assert found is not None
         assert (found.at, found.dtype, found.exact) == shape
-
-
-def test_of_several_rounds_the_middle_row_is_drawn_with_the_widest_interval(
-    tmp_path: Path,
-) -> None:
-    rows = [row("torch", 512, time_us=5.0)]
-    rows += [row("torch", 256, time_us=t, round=r) for r, t in enumerate((9.0, 10.0, 14.0))]
-    found = see(tmp_path, rows)
-    assert found is not None
-    point = found.points.set_index("cols").loc[256]
-    assert point["time_us"] == 10.0
-    assert point["effective_gbps"] == pytest.approx(2 * 4096 * 256 * 4 / 10.0 / 1e3)
-    assert (point["time_low_us"], point["time_high_us"]) == pytest.approx((9.0 * 0.99, 14.0 * 1.01))
 
 
 def test_settings_of_one_kernel_are_lines_of_their_own_named_by_what_differs(

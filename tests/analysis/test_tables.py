@@ -14,8 +14,8 @@ from analysis.load import Declarations, Inputs, Records, load
 from analysis.tables import TABLES, tables_of
 from analysis.tables.limits import mixed_code
 from experiments.data.rows import Row
-from tests.analysis.loss_rows import SHAPES, loss
-from tests.analysis.plausible import interpreted, point, row, unsupported, write
+from tests.analysis.conftest import Refused
+from tests.analysis.plausible import LOSS_SHAPES, interpreted, loss, point, row, unsupported, write
 from tests.analysis.records import count, counters, h200
 from tests.conftest import ROOT
 
@@ -70,8 +70,8 @@ def test_main_is_of_one_operation_marks_the_fastest_and_never_calls_l2_a_win(
 
 
 def test_each_kernel_has_a_line_of_time_share_memory_and_error(tmp_path: Path) -> None:
-    rows = loss({"ce_auto": 0.25, "read": 0.24}, SHAPES[:2])
-    rows += loss({"ce_torch": 1.0}, SHAPES[:1], peak_bytes=3 * 8192 * 32000 * 2)
+    rows = loss({"ce_auto": 0.25, "read": 0.24}, LOSS_SHAPES[:2])
+    rows += loss({"ce_torch": 1.0}, LOSS_SHAPES[:1], peak_bytes=3 * 8192 * 32000 * 2)
     [(stem, table)] = make("kernels", tmp_path, rows).items()
     assert stem == "kernels-nvidia-h200"
     assert [line[1:6] for line in table.lines] == [
@@ -100,19 +100,6 @@ def test_where_answers_are_not_the_same_bits_is_said(tmp_path: Path) -> None:
     ]
     apart = data_of(table).set_index("variant").loc["online", ["cols", "batch_invariant"]]
     assert apart.to_numpy().tolist() == [[256, False], [512, False], [1024, True]]
-
-
-def test_d_test_shows_the_worst_visit_to_its_shape(tmp_path: Path) -> None:
-    place: dict[str, Any] = {"rows": 1823, "relative_error": 1e-7}
-    rows = [
-        row("fused", 781, round=i, max_abs_error=e, **place) for i, e in enumerate((1e-9, 4e-9))
-    ]
-    rows += [row("online", 781, time_us=None, status="incorrect", reason="row 3", **place)]
-    rows += [row("online", 781, round=1, max_abs_error=1.0, **place)]
-    [table] = make("d_test", tmp_path, rows).values()
-    assert [line[2:6] for line in table.lines] == [
-        ["online", "incorrect", "row 3", "–"], ["fused", "ok", "–", "4.00e-09"]
-    ]  # fmt: skip
 
 
 def test_declarations_stand_beside_the_sources_own_tables(tmp_path: Path) -> None:
@@ -196,9 +183,8 @@ def test_traffic_stands_three_ways_and_says_by_how_much_it_differs(tmp_path: Pat
 
 
 def test_the_rows_behind_a_line_are_printed_and_nothing_else_is_a_traceback(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], refused: Refused, inside: None
 ) -> None:
-    monkeypatch.chdir(tmp_path)
     write(tmp_path / "rows", point(auto=100.0, torch=120.0, copy=90.0))
     assert main(["tables", "--rows", "rows", "--out", "out", "--only", "limits,a_tab1,main"]) == 0
     capsys.readouterr()
@@ -221,7 +207,4 @@ def test_the_rows_behind_a_line_are_printed_and_nothing_else_is_a_traceback(
         (("bytes.csv", "1"), "no CSV of ours"),
         ((table, "1", "--rows", "elsewhere"), "none of the rows"),
     ):
-        assert main(["trace", *words]) == 2
-        error = capsys.readouterr().err
-        assert said in error
-        assert error.count("\n") == 1
+        assert said in refused("trace", *words)

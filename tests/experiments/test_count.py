@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
-from experiments.count import counts_of, run
+from experiments.count import run
 from experiments.data.records import Count, read_records
-from experiments.sweep.client import Worker
-from experiments.worker.counting import Recorder, count
+from experiments.worker.counting import count
 from kernels.cross_entropy.variants import CeOnline
 from kernels.device import Device
 from kernels.softmax.hybrid import FusedRow
@@ -38,39 +35,6 @@ def test_a_record_says_how_each_variant_differs_from_what_it_declares(
     ratios = {c.model_reads // (c.rows * c.cols) for c in counts if c.kernel == "hybrid"}
     assert ratios == {1, 3}, "both sides of hybrid's block are among the shapes"
     assert sorted(p.name for p in tmp_path.iterdir()) == ["counts.jsonl"]
-
-
-def test_a_crash_or_an_error_is_the_reason_of_a_count_and_stops_no_other(worker: Worker) -> None:
-    def counted(how: str) -> list[Count]:
-        config = {"_target_": "tests.doubles.kernels.Bad", "how": how}
-        return counts_of(worker, "double", config, [(26, 13), (3, 42)], ["float16"])
-
-    alive, died = counted("segfault")
-    assert (alive.method, alive.difference) == ("dispatch", None)
-    assert died.reason == "not countable: the worker died while counting: SIGSEGV"
-    failed = counted("raise")[0].reason
-    assert str(failed).startswith("not countable: it fails here with RuntimeError: first")
-
-
-def moved(x: torch.Tensor, call: Callable[[torch.Tensor], object]) -> dict[str, tuple[int, int]]:
-    """Loads and stores by tensor."""
-    recorder = Recorder({"x": x})
-    with recorder.recording():
-        call(x)
-    return {t["name"]: (t["loads"], t["stores"]) for t in recorder.totals()}
-
-
-def test_an_operation_reads_its_inputs_and_writes_its_outputs_once() -> None:
-    cases: list[tuple[Callable[[torch.Tensor], object], dict[str, tuple[int, int]]]] = [
-        (lambda x: x.t()[1:].unsqueeze(0).expand(4, 7, 3).detach(), {}),
-        (lambda x: x.zero_(), {"x": (0, 24)}),
-        (lambda x: torch.exp(x, out=torch.empty_like(x)), {"x": (24, 0), "empty_like": (0, 24)}),
-        (lambda x: x + x[0].expand(3, 8), {"x": (32, 0), "add": (0, 24)}),
-        (lambda x: x.exp().log(), {"x": (24, 0), "exp": (24, 24), "log": (0, 24)}),
-        (lambda x: x.max(dim=1), {"x": (24, 0), "max.values": (0, 3), "max.indices": (0, 3)}),
-    ]
-    for call, expected in cases:
-        assert moved(torch.ones(3, 8), call) == expected
 
 
 @pytest.mark.skipif(not INTERPRETED, reason="Triton compiles here for a GPU")

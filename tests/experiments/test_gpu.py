@@ -36,8 +36,8 @@ def measured(bench: Bench, target: str, rows: int, cols: int, **how: Any) -> dic
         ("kernels.softmax.library.Compiled", {}, "ok"),
         ("kernels.softmax.hybrid.Fused", {}, "ok"),
         ("kernels.log_softmax.variants.LogprobEntropyGradAuto", {}, "ok"),  # exp2: no subnormals
-        ("tests.doubles.operations.TwoOutputs", {}, "ok"),
-        ("tests.doubles.operations.GrowInPlace", {}, "ok"),
+        ("tests.doubles.kernels.TwoOutputs", {}, "ok"),
+        ("tests.doubles.kernels.GrowInPlace", {}, "ok"),
         ("tests.doubles.kernels.Bad", {"how": "wrong"}, "incorrect"),
         ("tests.doubles.kernels.Bad", {"how": "exhaust"}, "out_of_memory"),
     ],
@@ -66,7 +66,7 @@ def test_rows_tell_the_launch_the_memory_and_the_state_of_the_machine(bench: Ben
     for target, sizes in (
         ("kernels.softmax.library.TorchSoftmax", [size]),
         ("kernels.softmax.library.Naive", range(2 * size, 4 * size)),
-        ("tests.doubles.operations.GrowInPlace", [0]),
+        ("tests.doubles.kernels.GrowInPlace", [0]),
     ):
         assert measured(bench, target, 1024, 1024)["peak_bytes"] in sizes
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from experiments.child import ROOT
 from experiments.data.rows import TIMERS
@@ -21,7 +23,6 @@ from experiments.worker.place import take_place
 from experiments.worker.timers import Call, CannotTime, Protocol, Sampling, Subject, host
 from experiments.worker.timers.graph import cold_buffers
 from experiments.worker.trial import Bench, Flush
-from tests.doubles.cuda import Card
 
 
 def protocol(**changes: Any) -> Protocol:
@@ -35,22 +36,10 @@ def sampled(call: Call, x: torch.Tensor, flush: Any, chosen: Protocol) -> Sampli
     return host.sample(Subject(call, (x,), lambda _: (x,), flush), chosen)
 
 
-class Clock:
-    """A clock that stands still while nothing is done, in µs."""
-
-    now_us, flushes = 0.0, 0
-
-    def spend(self, us: float) -> None:
-        self.now_us += us
-
-    def flush(self) -> None:
-        self.flushes += 1
-        self.spend(5000)
-
-
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    clock = Clock()
+def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """A clock that stands still while nothing is done, in µs."""
+    clock = SimpleNamespace(now_us=0.0)
     monkeypatch.setattr(worker_clock, "now_ns", lambda: round(1e3 * clock.now_us))
     monkeypatch.setattr(worker_clock, "now_s", lambda: clock.now_us / 1e6)
     monkeypatch.setattr(host, "waited_us", lambda: 0.0)
@@ -58,26 +47,31 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 def test_the_flush_precedes_every_sample_and_is_in_none_and_first_calls_are_thrown_away(
-    clock: Clock,
+    clock: SimpleNamespace,
 ) -> None:
     calls = iter([900, 800, 700])
 
     def slow_at_first(x: torch.Tensor) -> torch.Tensor:
-        clock.spend(next(calls, 3))
+        clock.now_us += next(calls, 3)
         return x.clone()
 
+    def flushed() -> None:
+        flushes.append(clock.now_us)
+        clock.now_us += 5000
+
+    flushes: list[float] = []
     chosen = protocol(warmup=2, min_samples=20)
-    sampling = sampled(slow_at_first, torch.randn(8, 8), clock.flush, chosen)
-    assert (sampling.samples_us, clock.flushes) == ([3] * 20, 2 + 20)
+    sampling = sampled(slow_at_first, torch.randn(8, 8), flushed, chosen)
+    assert (sampling.samples_us, len(flushes)) == ([3] * 20, 2 + 20)
     flush = Flush("cpu", 3 << 20)
     before = flush._buffer._version
     flush()
     assert (flush._buffer.nbytes, flush._buffer._version) == (6 << 20, before)  # it only reads
 
 
-def test_a_time_limit_ends_a_slow_point_with_the_samples_it_has(clock: Clock) -> None:
+def test_a_time_limit_ends_a_slow_point_with_the_samples_it_has(clock: SimpleNamespace) -> None:
     def slow(x: torch.Tensor) -> torch.Tensor:
-        clock.spend(60_000)
+        clock.now_us += 60_000
         return x.clone()
 
     sampling = sampled(slow, torch.randn(8, 8), None, protocol(sampling_limit_s=0.3, warmup=0))
@@ -86,7 +80,7 @@ def test_a_time_limit_ends_a_slow_point_with_the_samples_it_has(clock: Clock) ->
 
 
 def test_a_window_in_which_another_process_had_the_core_is_no_sample(
-    clock: Clock, monkeypatch: pytest.MonkeyPatch
+    clock: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waits = 0
 
@@ -94,7 +88,7 @@ def test_a_window_in_which_another_process_had_the_core_is_no_sample(
         nonlocal waits
         late = x.shape[0] == 1 or clock.now_us % 2 == 0
         waits += late
-        clock.spend(9001 if late else 3)
+        clock.now_us += 9001 if late else 3
         return x.clone()
 
     monkeypatch.setattr(host, "waited_us", lambda: 5000.0 * waits)
@@ -143,6 +137,83 @@ def measured(
     return measure(point, bench, lambda stage: None)
 
 
+class Card(TorchDispatchMode):
+    """CUDA's streams, events and graphs on a CPU: work is done at once and alone moves the clock.
+
+    While this is entered, an operation of PyTorch costs what ``us_of`` gives for its name, in µs.
+    """
+
+    def __init__(self, us_of: Callable[[str], float]) -> None:
+        super().__init__()
+        self.now_us, self._us_of = 0.0, us_of
+        self.tape: list[Any] | None = None
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        self.now_us += self._us_of(str(func))
+        if self.tape is not None:
+            self.tape.append((func, args, kwargs or {}, result))
+        return result
+
+    def replayed(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
+        """Does one operation again, into the memory that took its results at first."""
+        again = func(*args, **kwargs)
+        pairs = zip(again, result, strict=True) if isinstance(again, tuple) else [(again, result)]
+        for new, first in pairs:
+            if new.data_ptr() != first.data_ptr():
+                first.copy_(new)
+
+    def install(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Puts it in place of `torch.cuda`'s parts that timers use."""
+        card = self
+
+        class Event:
+            def __init__(self, enable_timing: bool) -> None:
+                assert enable_timing
+
+            def record(self) -> None:
+                self.at_us = card.now_us
+
+            def query(self) -> bool:
+                return False  # the host is always ahead
+
+            def elapsed_time(self, end: Event) -> float:
+                return (end.at_us - self.at_us) / 1e3
+
+        class Graph:
+            def __init__(self) -> None:
+                self.tape: list[Any] = []
+
+            def replay(self) -> None:
+                for one in self.tape:
+                    card.replayed(*one)
+
+            def reset(self) -> None:
+                self.tape.clear()
+
+        @contextmanager
+        def capture(graph: Graph) -> Iterator[None]:
+            card.tape = graph.tape
+            yield
+            card.tape = None
+
+        def stream(_: Any) -> AbstractContextManager[None]:
+            return nullcontext()
+
+        idle = SimpleNamespace(wait_stream=lambda _: None)
+        for name, part in {
+            "Event": Event, "record": Event.record, "query": Event.query,
+            "elapsed_ms": Event.elapsed_time, "spin": lambda _: None, "synchronize": lambda: None,
+        }.items():  # fmt: skip
+            monkeypatch.setattr(worker_clock, name, part)
+        for name, part in {
+            "CUDAGraph": Graph, "graph": capture, "stream": stream,
+            "Stream": lambda: idle, "current_stream": lambda: idle,
+            "get_device_properties": lambda _: SimpleNamespace(total_memory=1 << 40),
+        }.items():  # fmt: skip
+            monkeypatch.setattr(torch.cuda, name, part)
+
+
 SPOILS, LATER = ({"how": how, "after": 9} for how in ("spoils", "wrong"))
 CARDS = ("events", "graph", "chain")
 
@@ -150,17 +221,17 @@ CARDS = ("events", "graph", "chain")
 @pytest.mark.parametrize(
     ("timer", "double", "how", "status", "reason"),
     [
-        ("chain", "kernels.Moody", LATER, "incorrect", "^after timing: .*elements differ"),
-        ("chain", "kernels.Moody", SPOILS, "incorrect", "^after timing: .*changed its input"),
-        ("chain", "kernels.Good", {"us": 0.0}, "unsupported", "no more than its noise"),
-        ("chain", "kernels.Good", {"cache": "warm"}, "unsupported", "use timing.cache=cold"),
-        *((timer, "operations.GrowInPlace", {}, "ok", "") for timer in ("host", "events", "chain")),
-        ("graph", "operations.GrowInPlace", {}, "unsupported", "use timing=events or timing=chain"),
-        ("host", "operations.GrowInSilence", {}, "incorrect", "changed its input"),
-        *((timer, "operations.TwoOutputs", {}, "ok", "") for timer in ("host", *CARDS)),
-        ("graph", "operations.TwoOutputs", {"cache": "warm"}, "ok", ""),
+        ("chain", "Moody", LATER, "incorrect", "^after timing: .*elements differ"),
+        ("chain", "Moody", SPOILS, "incorrect", "^after timing: .*changed its input"),
+        ("chain", "Good", {"us": 0.0}, "unsupported", "no more than its noise"),
+        ("chain", "Good", {"cache": "warm"}, "unsupported", "use timing.cache=cold"),
+        *((timer, "GrowInPlace", {}, "ok", "") for timer in ("host", "events", "chain")),
+        ("graph", "GrowInPlace", {}, "unsupported", "use timing=events or timing=chain"),
+        ("host", "GrowInSilence", {}, "incorrect", "changed its input"),
+        *((timer, "TwoOutputs", {}, "ok", "") for timer in ("host", *CARDS)),
+        ("graph", "TwoOutputs", {"cache": "warm"}, "ok", ""),
         *(
-            (timer, "operations.TwoOutputs", {"wrong": True}, "incorrect", "^entropy: ")
+            (timer, "TwoOutputs", {"wrong": True}, "incorrect", "^entropy: ")
             for timer in ("host", *CARDS)
         ),
     ],
@@ -171,8 +242,8 @@ def test_any_operation_is_timed_or_has_no_time_and_a_reason(
 ) -> None:  # fmt: skip
     """On a card where the kernel's operation takes 3 µs, and a chain's others 2 µs each."""
     cache = how.get("cache", "cold" if timer in CARDS else "warm")
-    tunables = how | {"target": f"tests.doubles.{double}", "cache": cache}
-    operation = {"GrowInPlace": "mul_.Tensor"}.get(double.partition(".")[2], "softmax")
+    tunables = how | {"target": f"tests.doubles.kernels.{double}", "cache": cache}
+    operation = "mul_.Tensor" if double == "GrowInPlace" else "softmax"
     costs = {"aten.mul.out": 2.0, operation: tunables.pop("us", 3.0)}
     with ExitStack() as entered:
         if timer in CARDS:
@@ -210,7 +281,7 @@ def test_the_recipe_of_a_timer_is_one_module(
         ("tests.doubles.kernels.Moody", {"how": "never"}, (True, True)),
         ("tests.doubles.kernels.Good", {"rows": 1}, (True, None)),  # there are no fewer rows
         ("tests.doubles.kernels.Good", {"rows": 2}, (True, True)),
-        ("tests.doubles.operations.GrowInPlace", {}, (True, True)),
+        ("tests.doubles.kernels.GrowInPlace", {}, (True, True)),
         ("kernels.softmax.online.Online", {}, (True, True)),  # interpreted
     ],
     ids=str,

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import importlib
-import os
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from experiments.sweep import client
-from experiments.sweep.client import Worker, WorkerDied, WorkerError
+from experiments.sweep.client import Worker, WorkerDied
 from experiments.worker.describe import _unpacked, source_hash
-from experiments.worker.measure import fields_of, recorded
 from experiments.worker.place import commit
 from tests.experiments.test_timers import protocol
 
@@ -48,29 +45,6 @@ def test_a_line_on_the_workers_own_pipe_costs_its_own_point_and_no_other(worker:
     assert measured(worker, "kernels.Good")["status"] == "ok"
 
 
-def test_a_worker_that_dies_while_it_starts_is_started_thrice_at_most(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "sitecustomize.py").write_text(
-        f"import os\nopen({str(tmp_path / 'births')!r}, 'a').write('+')\nos._exit(9)\n"
-    )
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    worker = Worker("cpu", 0, tmp_path / "worker.log")
-    with pytest.raises(WorkerError, match="the worker did not start: exit status 9"):
-        worker.start()
-    assert (tmp_path / "births").read_text() == "+++"
-
-
-@pytest.mark.parametrize("kind", ["pipe", "link", "folder"])
-def test_a_log_is_a_regular_file_or_no_worker_starts(tmp_path: Path, kind: str) -> None:
-    log, elsewhere = tmp_path / "worker.log", tmp_path / "precious"
-    elsewhere.write_text("untouched")
-    {"pipe": os.mkfifo, "link": lambda p: p.symlink_to(elsewhere), "folder": Path.mkdir}[kind](log)
-    with pytest.raises(WorkerError, match=r"worker\.log cannot be written: "):
-        Worker("cpu", 0, log).start()
-    assert elsewhere.read_text() == "untouched"
-
-
 def test_code_that_is_changed_or_not_tracked_is_dirty(tmp_path: Path) -> None:
     assert commit(tmp_path) == {"commit": None, "dirty": None}  # no repository
     old, new = (tmp_path / "kernels" / f"{name}.py" for name in ("old", "new"))
@@ -86,18 +60,6 @@ def test_code_that_is_changed_or_not_tracked_is_dirty(tmp_path: Path) -> None:
     assert commit(tmp_path)["dirty"] is True
     new.replace(old)
     assert commit(tmp_path)["dirty"] is True
-
-
-def test_a_compiled_kernel_that_a_library_kept_is_seen_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    kept_by = pytest.importorskip("triton.compiler").CompiledKernel
-    monkeypatch.setattr(kept_by, "__getitem__", lambda self, grid: print)
-    kernel = object.__new__(kept_by)
-    vars(kernel).update(metadata=SimpleNamespace(num_warps=8, shared=64), n_regs=32, n_spills=0)
-    with recorded() as launches:
-        kernel[5, 2, 1]("x")
-        kernel[3, 1, 1]("y")
-    kernel[9, 9, 9]("z")
-    assert [*fields_of(launches).values()] == [10, 8, 32, 64, 0]
 
 
 @pytest.fixture

@@ -10,7 +10,6 @@ import pytest
 from analysis.figures.limits import HEADLINE, LIMITS
 from analysis.load import REFERENCE, Inputs, read_inputs
 from tests.analysis.drawing import draw, lines, overhang, pages, rendered, words
-from tests.analysis.loss_rows import loss
 from tests.analysis.plausible import paper, point
 from tests.conftest import ROOT
 
@@ -57,14 +56,3 @@ def test_the_headline_is_autos_bandwidth_beside_the_peers_and_the_copys(recorded
     assert np.isnan(drawn["liger"][-1, 1])  # it refuses such rows
     assert {"liger", "auto"} <= set(words(canvas).splitlines())
     assert overhang(canvas) == []
-
-
-def test_another_operation_has_pages_of_its_own_against_its_own_roof(tmp_path: Path) -> None:
-    rows = [*loss({"ce_auto": 0.25, "ce_torch": 1.0, "ce_quack": 0.26, "read": 0.24})]
-    softmax, other = pages(
-        tmp_path / "both", LIMITS, rows + point(auto=100.0, torch=120.0, copy=95.0)
-    )
-    assert softmax.name == "limits-nvidia-h200-events"
-    assert other.name == "limits-cross-entropy-nvidia-h200-events"
-    assert other.title == "At the limit: the read roof and the best peer of cross_entropy"
-    assert "share of the read roof (higher is better)" in words(rendered(other))

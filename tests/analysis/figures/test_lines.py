@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 
 from analysis.figures.lines import LineFigure
-from analysis.figures.specs import A_FIG2, C_FIG3, D_FIG1, E_FIG1, LINE_FIGURES
+from analysis.figures.specs import A_FIG2, C_FIG3, D_FIG1, E_FIG1
 from analysis.selection import Query
-from tests.analysis.drawing import NARROW, draw, inputs_of, lines, words
-from tests.analysis.loss_rows import SHAPES, loss
-from tests.analysis.plausible import PAPER, row, unsupported
+from tests.analysis.drawing import NARROW, draw, lines, words
+from tests.analysis.plausible import LOSS_SHAPES, PAPER, loss, row, unsupported
 from tests.conftest import ROOT
 
 pytestmark = pytest.mark.usefixtures("small_pictures")
@@ -38,7 +37,7 @@ def test_a_loss_is_drawn_by_its_own_bytes_and_roof(y: str, tmp_path: Path) -> No
         assert drawn == pytest.approx(0.24 / 0.25, abs=3e-4)
         return
     assert "effective bandwidth, GB/s: MN elements / time (higher is better)" in words(canvas)
-    widths = np.array([n for _, n in SHAPES])
+    widths = np.array([n for _, n in LOSS_SHAPES])
     moved, times = 8192 * widths * 2 + 12 * 8192, 0.25 * 8192 * widths * 2 / 1e6
     assert drawn == pytest.approx(moved / times / 1e3)
     assert "MN fits in L2 (50 MiB)" not in words(canvas), "no width does"
@@ -76,14 +75,6 @@ def test_the_interval_stands_on_every_point(tmp_path: Path) -> None:
         bars, *_ = draw(tmp_path / figure.id, figure, rows).axes[0].collections
         drawn: np.ndarray = np.asarray(bars.get_paths()[0].vertices)
         assert sorted(drawn[:, 1]) == pytest.approx(ends)
-
-
-def test_a_single_size_or_no_time_at_all_is_no_figure(tmp_path: Path) -> None:
-    single = [row(k, 4096) for k in ("torch", "naive", "copy")]
-    failed = [row("torch", n, status="crashed", time_us=None) for n in NARROW]
-    for i, rows in enumerate((single, failed)):
-        inputs = inputs_of(tmp_path / str(i), rows)
-        assert [one.id for one in LINE_FIGURES if one.pages(inputs)] == []
 
 
 @pytest.mark.parametrize(

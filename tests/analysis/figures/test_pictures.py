@@ -11,11 +11,11 @@ from analysis.__main__ import main
 from analysis.figures import FIGURES, pictures
 from analysis.figures.lines import LineFigure
 from analysis.figures.style import style_of
-from analysis.load import REFERENCE, Records, read_inputs
+from analysis.load import REFERENCE, read_inputs
 from analysis.selection import Query
-from tests.analysis.drawing import inputs_of, lines, overhang, rendered, words
+from tests.analysis.conftest import Refused
+from tests.analysis.drawing import inputs_of, lines, overhang, rendered
 from tests.analysis.plausible import PAPER, row, write
-from tests.analysis.records import trace
 from tests.conftest import ROOT
 
 SOURCED = ["a_fig1", "a_fig2", "b_fig1", "c_fig1", "c_fig2", "c_fig3", "d_fig1", "e_fig1"]
@@ -55,29 +55,12 @@ def test_a_picture_is_the_same_bytes_whatever_order_the_rows_have(tmp_path: Path
             assert b"NVIDIA H200" in path.read_bytes()
 
 
-def test_the_order_of_accesses_is_drawn_of_kernels_that_the_rows_have(tmp_path: Path) -> None:
-    records = Records(traces=tuple(trace(kernel) for kernel in ("naive", "fused", "online")))
-    for kernels, drawn in (
-        (["naive"], set()),
-        (["naive", "online"], {"b_fig1"}),
-        (["naive", "fused", "online"], {"a_fig1", "b_fig1"}),
-    ):
-        rows = [row(kernel, 256) for kernel in kernels]
-        inputs = inputs_of(tmp_path / str(len(kernels)), rows, records)
-        found = {figure.id: page for figure, page in pictures(inputs)}
-        assert found.keys() == drawn
-    assert "naive: 8 trips of a whole row, 5 of one element" in words(rendered(found["a_fig1"]))
-
-
 def test_the_command_draws_what_it_can_and_names_the_rest(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], refused: Refused, inside: None
 ) -> None:
-    monkeypatch.chdir(tmp_path)
     write(tmp_path / "rows", [row(k, n) for k in ("torch", "copy") for n in (256, 1024)])
-    assert main(["figures", "--rows", "rows", "--only", "a_fig1"]) == 2
-    assert "a_fig1 needs rows and traces" in capsys.readouterr().err
-    assert main(["figures", "--rows", "rows", "--only", "nosuch"]) == 2
-    assert "known are a_fig1, a_fig2" in capsys.readouterr().err
+    needs = refused("figures", "--rows", "rows", "--only", "a_fig1")
+    assert "a_fig1 needs rows and traces" in needs
     assert main(["figures", "--rows", "rows", "--only", "d_fig1,a_fig1"]) == 0
     printed = capsys.readouterr()
     assert printed.out.splitlines() == ["4 rows of NVIDIA H200, read from rows"] + [
