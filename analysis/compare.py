@@ -214,13 +214,8 @@ def _errors(timed: pd.DataFrame) -> tuple[Floats, Floats, Floats]:
     scale, shape, floor = noise_at(np.exp(logs.mean(axis=1)))
     variance = summed / np.maximum(freedom, 1)
     single = counts.min(axis=1) == 1
-    # the variance of one round, over all points of a range that have several
-    seen = pd.DataFrame({"squares": summed, "freedom": freedom}).mul(~single, axis=0)
-    pooled = seen.groupby(scale).transform("sum")
-    shown = (pooled["squares"] / pooled["freedom"].clip(lower=1)).to_numpy()
-    between = np.maximum(0, scale**2 - 2 * shown)
-    between = np.where(single, np.maximum(scale**2, 2 * variance), between)
-    between += np.where(single, within.sum(axis=1), 0.0)
+    # two sweeps of one round each differ so; rounds may vary more here than they did there
+    between = np.where(single, np.maximum(scale**2, 2 * variance) + within.sum(axis=1), scale**2)
     measured = np.where(single, 0.0, variance * (1 / counts).sum(axis=1))
     error = measured + between
     # Welch and Satterthwaite; rounds that are equal to the last digit leave nothing to divide by

@@ -298,6 +298,19 @@ def test_our_claims_are_judged_where_our_kernels_have_rows(tmp_path: Path) -> No
     assert (found["L4"].verdict, found["L7"].verdict) == ("not measured", "not measured")
 
 
+def test_numbers_are_picked_divided_and_added_place_by_place() -> None:
+    many = points(3, 1, 2, 8)
+    assert [many.pick(share).numbers[()].value for share in (0, 0.5, 1)] == [1, 2, 8]
+    assert many.pick(0.5).each("most", above=2).outcome == "no", "half of them are not most"
+    assert many.spread.each("spread", equals=8).measured == "8, 8 over 1"
+    ratio = points(2, 6, slack=1) / points(4, 0)
+    assert [*ratio.numbers.values()] == [Estimate(0.5, 0.25, 0.75).of([1, 1])]
+    assert values(points(8, 16) / "2MN") == [1, 1]
+    assert values(points(1, 2, 3) + points(4, 5)) == [5, 7]
+    needy = Points(needs="needs rows")
+    assert {(needy / points(1)).needs, (points(1) / needy).needs} == {"needs rows"}
+
+
 def test_each_gpu_is_judged_by_its_own_rows(tmp_path: Path) -> None:
     for name, gpu, speed in (("a", H200, 2.0), ("b", "NVIDIA A100-SXM4-80GB", 0.5)):
         place = {"rows": 8192, "dtype": "float16", "gpu": gpu, "sweep": name}

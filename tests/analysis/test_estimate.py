@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from analysis.estimate import holm, of_rounds, over_recordings
+from analysis.estimate import geometric_mean, holm, log_reach, of_rounds, over_recordings
+from experiments.data import statistics
 from tests.analysis.noisy import NOISES, samples
+
+times = st.floats(min_value=0.01, max_value=1e6, allow_nan=False)
+some_rounds = st.lists(st.lists(times, min_size=1, max_size=12), min_size=1, max_size=6)
 
 
 @pytest.mark.parametrize("noise", NOISES)
@@ -46,6 +52,15 @@ def test_95_of_100_intervals_of_recordings_hold_what_recordings_vary_around(coun
     assert np.mean(alone) < 0.6
 
 
+@given(some_rounds)
+@settings(max_examples=60, deadline=None)
+def test_an_interval_holds_its_value_and_is_the_same_each_time(rounds: list[list[float]]) -> None:
+    for estimate in (of_rounds(rounds), of_rounds(rounds, rounds[::-1])):
+        assert 0 <= estimate.low <= estimate.value * (1 + 1e-9)
+        assert estimate.value <= estimate.high * (1 + 1e-9)
+    assert of_rounds(rounds) == of_rounds(rounds)
+
+
 @given(arrays(float, st.integers(1, 30), elements=st.floats(0, 1)), st.floats(0.001, 0.5))
 def test_holm_steps_down_as_its_definition_says(p: np.ndarray, alpha: float) -> None:
     rejected: set[int] = set()
@@ -54,3 +69,20 @@ def test_holm_steps_down_as_its_definition_says(p: np.ndarray, alpha: float) -> 
             break
         rejected.add(int(i))
     assert {int(i) for i in np.flatnonzero(holm(p) <= alpha)} == rejected
+
+
+def test_of_one_round_the_rows_own_interval_is_given() -> None:
+    one = samples(np.random.default_rng(1), 50.0)
+    own = statistics.median(one)
+    found = of_rounds([one])
+    assert (found.value, found.low, found.high) == (own.value, own.low, own.high)
+    ratio = of_rounds([one], [one])
+    assert (ratio.low, ratio.high) == (own.low / own.high, own.high / own.low)
+
+
+def test_a_mean_of_ratios_is_geometric_and_its_interval_is_of_logarithms() -> None:
+    assert geometric_mean([2.0, 8.0]) == pytest.approx(4.0)
+    assert math.isnan(geometric_mean([]))
+    # t of two degrees of freedom, s and √3 by hand
+    reach = 4.30265 * math.log(2) / math.sqrt(3)
+    assert log_reach([1.0, 2.0, 4.0]) == pytest.approx(reach, rel=1e-4)
