@@ -19,9 +19,8 @@ from contextlib import redirect_stdout, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.child import ROOT
 from experiments.data.errors import Parser, SweepFailed, UserError, command
-from experiments.data.jobs import CONF, read_yaml
+from experiments.data.jobs import CONF, ROOT, read_yaml
 from experiments.data.metrics import derive, latest
 from experiments.data.rows import Row, read_rows, rows_files
 from experiments.run import act_on

@@ -28,11 +28,11 @@ from pathlib import Path
 
 import pandas as pd
 
-from experiments import child
 from experiments.data.errors import UserError, command
 from experiments.data.records import COUNTERS, Counters, read_records, write_records
 from experiments.data.rows import read_rows
 from experiments.profile import LIST
+from experiments.sweep.client import child_environment
 
 METRICS = {  # by the field of a record
     "kernel_us": "gpu__time_duration.sum",
@@ -85,7 +85,7 @@ def collect(arguments: Sequence[str]) -> int:
     for file in (listed, log):  # of an earlier run
         file.unlink(missing_ok=True)
     asked = [sys.executable, "-m", "experiments.profile", *arguments, f"out={out}"]
-    variables = child.environment(os.environ) | VARIABLES
+    variables = child_environment(os.environ) | VARIABLES
     status = subprocess.run([ncu, *OPTIONS, "--log-file", log, *asked], env=variables).returncode
     text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
     launches, wrong = read_launches(text), errors_in(text)

@@ -14,10 +14,9 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from experiments.child import ROOT
 from experiments.data.errors import Parser, SweepFailed, UserError, command
 from experiments.data.files import validated
-from experiments.data.jobs import Config
+from experiments.data.jobs import ROOT, Config
 from experiments.data.recordings import Place, recorded_jobs
 from experiments.data.rows import Row
 from experiments.sweep.driver import run

@@ -24,11 +24,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from experiments import child
 from experiments.data.errors import SweepFailed, UserError, command, on_one_line
 from experiments.data.metrics import latest
 from experiments.data.recordings import recorded_jobs
 from experiments.data.rows import Row, rows_files
+from experiments.sweep.client import child_environment
 from experiments.sweep.driver import run as run_sweep
 from experiments.sweep.jobs import Job, options_of
 from experiments.sweep.record import folder_lock, read_object, sweep_name, write_json
@@ -153,7 +153,7 @@ def _executor(out: Path, given: Mapping[str, Any]) -> Any:
         raise UserError("there is no Slurm here (sbatch, srun, squeue); submit from a login node")
     options = {key: value for key, value in given.items() if value is not None}
     executor = submitit.SlurmExecutor(out.resolve() / "slurm" / "log", max_num_timeout=0)
-    path = child.environment(os.environ)["PYTHONPATH"]
+    path = child_environment(os.environ)["PYTHONPATH"]
     cpus = "SLURM_CPUS_PER_TASK"  # srun takes it from sbatch by another name alone
     here = [  # the checkout, whatever the site does with the environment
         f"cd {shlex.quote(os.getcwd())}",

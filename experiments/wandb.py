@@ -27,11 +27,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from experiments import child
 from experiments.data.errors import Parser, UserError, command
 from experiments.data.jobs import TrackerConfig
 from experiments.data.metrics import DERIVED, derive
 from experiments.data.rows import EXPECTED, Row
+from experiments.sweep.client import child_environment
 from experiments.sweep.jobs import Job
 
 AXES = {"M": "rows", "N": "cols", "round": "round"}
@@ -168,7 +168,7 @@ def _run(words: Sequence[str], folder: Path, text: str = "") -> str:
     process = subprocess.Popen(
         [sys.executable, "-P", *words],
         cwd=folder,
-        env=child.environment(given) | VARIABLES,
+        env=child_environment(given) | VARIABLES,
         text=True,
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,

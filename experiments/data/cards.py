@@ -1,10 +1,12 @@
-"""What a card's datasheet says, found by the name its driver gives it."""
+"""What a card's datasheet says, found by the name its driver gives it, and what NVML says of it."""
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from experiments.data.jobs import CONF, read_yaml
@@ -46,3 +48,22 @@ def _card(described: Mapping[str, Any]) -> Card:
     l2_mib = facts.get("l2_mib")
     l2_bytes = None if l2_mib is None else l2_mib * 2**20
     return Card(described.get("name", ""), facts.get("memory_gbps"), l2_bytes)
+
+
+@cache
+def _nvml() -> Any:
+    with contextlib.suppress(Exception):
+        import pynvml
+
+        pynvml.nvmlInit()
+        return pynvml
+
+
+def ask_nvml(fact: str, *arguments: Any) -> Any:
+    """The answer of NVIDIA's management library, such as to ``DeviceGetCount``.
+
+    None without the library, a driver or permission, and for a fact that the card does not give.
+    """
+    with contextlib.suppress(Exception):
+        return getattr(_nvml(), f"nvml{fact}")(*arguments)
+    return None

@@ -28,7 +28,8 @@ MOST = 100_000  # shapes of a grid: a sweep of more points is a slip of the keyb
 PLAIN = r"^\w[\w.,=+-]*$"  # a name that is one folder's, and climbs out of none
 MOST_POINTS = 500_000  # half a day of an H200's; planning holds each of them in memory
 NARROWEST, WIDEST = 256, 262144  # columns: between them widths are drawn
-CONF = Path(__file__).resolve().parents[2] / "conf"
+ROOT = Path(__file__).resolve().parents[2]
+CONF = ROOT / "conf"
 ABOUT = ("by", "roof")  # in a kernel's file: who made it, and its roof where that is not the copy
 OURS = "ours"  # made the variant that stands for this project in its operation
 

@@ -19,7 +19,7 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from experiments.child import ask_nvml
+from experiments.data.cards import ask_nvml
 from experiments.data.errors import UserError
 from experiments.sweep.client import Worker, WorkerError
 from experiments.sweep.jobs import Job
@@ -86,9 +86,9 @@ def take(cards: Iterable[int]) -> contextlib.ExitStack:
             path = lock_of(bus_id)
             lock = FileLock(path, mode=FOR_ALL, thread_local=False)
             try:
-                try:
+                with contextlib.suppress(Timeout):
                     lock.acquire(timeout=0)
-                except Timeout:
+                if not lock.is_locked:
                     waiting = f"card {card} is in use by another sweep; waiting"
                     print(waiting, file=sys.stderr, flush=True)
                     lock.acquire()

@@ -22,9 +22,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from experiments import child
 from experiments.data.errors import UserError
 from experiments.data.files import parse_json
+from experiments.data.jobs import ROOT
 
 START_LIMIT_S = 180.0
 START_ATTEMPTS = 3
@@ -224,13 +224,19 @@ def drives() -> bool:
     return True
 
 
+def child_environment(given: Mapping[str, str]) -> dict[str, str]:
+    """An environment in which children find this checkout."""
+    path = os.pathsep.join([str(ROOT), *filter(None, [given.get("PYTHONPATH")])])
+    return {**given, "PYTHONPATH": path}
+
+
 def environment(device: str, card: int) -> dict[str, str]:
     """The environment variables of a worker, which decide the one card that it sees.
 
     Raises:
         WorkerError: ``CUDA_VISIBLE_DEVICES`` names fewer cards.
     """
-    variables = child.environment(os.environ)
+    variables = child_environment(os.environ)
     variables.pop("TRITON_INTERPRET", None)  # the worker decides by its device
     limited = variables.get("CUDA_VISIBLE_DEVICES")
     if device != "cpu" and limited != "":  # empty hides every card, and is left so

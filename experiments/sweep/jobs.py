@@ -14,6 +14,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +68,6 @@ ELSEWHERE = re.compile(
 )
 # An option inside a group takes a value, which decides nothing of what else is composed.
 VALUE = re.compile(r"(?!hydra\.)\w+(\.\w+)+=")
-Composed = dict[tuple[str, ...], tuple[DictConfig, DictConfig]]  # by their overrides
 
 
 @dataclass(frozen=True)
@@ -125,6 +125,7 @@ class Job:
 
 def register() -> None:
     """Makes the options and their defaults known to Hydra, before any composition."""
+    _composed.cache_clear()  # files may have changed
     models: dict[str, type[BaseModel]] = {"": Config} | GROUPS
     for group, model in models.items():
         node = {
@@ -267,11 +268,11 @@ def options_of(jobs: Sequence[Job]) -> dict[str, Any]:
     return options
 
 
-def with_roofs(jobs: Iterable[Job], known: Composed | None = None) -> Iterator[Job]:
+def with_roofs(jobs: Iterable[Job]) -> Iterator[Job]:
     """The jobs, each once, and then for those that have no roof its job: ``kernel=`` its name.
 
     A kernel's file names the operation that is its roof (``roof:``), where that is not the copy.
-    In a CUDA graph the copy is ``copy_triton``. ``known`` is as in `composed`.
+    In a CUDA graph the copy is ``copy_triton``.
     """
     found: dict[str, Job] = {}
     for job in jobs:
@@ -284,11 +285,11 @@ def with_roofs(jobs: Iterable[Job], known: Composed | None = None) -> Iterator[J
             roofed.add((job.neighbours, job.roof))
             kept = [o for o in job.overrides if not re.match(r"[+~]*(kernel[.=]|twin=)", o)]
             name = "copy_triton" if job.roof == COPY and job.in_graph else job.roof
-            yield compose([*kept, f"kernel={name}"], known)
+            yield compose([*kept, f"kernel={name}"])
 
 
-def composed(overrides: Sequence[str], known: Composed) -> tuple[DictConfig, DictConfig]:
-    """A job's configuration, and Hydra's own; ``known`` keeps what was composed in its context.
+def composed(overrides: Sequence[str]) -> tuple[DictConfig, DictConfig]:
+    """A job's configuration, and Hydra's own, whose context must be entered.
 
     Composing takes 70 ms: jobs that differ in values alone share it, and take these afterwards.
 
@@ -296,33 +297,32 @@ def composed(overrides: Sequence[str], known: Composed) -> tuple[DictConfig, Dic
         HydraException: it cannot be composed.
     """
     values = [one for one in overrides if VALUE.match(one)]
-    shared = tuple(one for one in overrides if one not in values)
-    if shared not in known:
-        known[shared] = _composed(shared)
-    own, of_hydra = copy.deepcopy(known[shared][0]), known[shared][1]
+    shared, of_hydra = _composed(tuple(one for one in overrides if one not in values))
+    own = copy.deepcopy(shared)
     try:
         for override in OverridesParser.create().parse_overrides(values):
             OmegaConf.update(own, override.key_or_group, override.value())
     except (HydraException, OmegaConfBaseException):  # Hydra says what is wrong
-        return _composed(overrides)
+        return _composed(tuple(overrides))
     return own, of_hydra
 
 
-def _composed(overrides: Sequence[str]) -> tuple[DictConfig, DictConfig]:
+@cache
+def _composed(overrides: tuple[str, ...]) -> tuple[DictConfig, DictConfig]:
     whole = hydra.compose("config", [*overrides], return_hydra_config=True)
     own = OmegaConf.masked_copy(whole, [str(key) for key in whole if key != "hydra"])
     OmegaConf.set_struct(own, True)  # it takes no new options
     return own, whole.hydra
 
 
-def compose(overrides: Sequence[str], known: Composed | None = None) -> Job:
-    """One job, composed in Hydra's context and checked; ``known`` is as in `composed`.
+def compose(overrides: Sequence[str]) -> Job:
+    """One job, composed in Hydra's context and checked.
 
     Raises:
         UserError: naming the option at fault.
         HydraException: it cannot be composed; or `OmegaConfBaseException`.
     """
-    own, of_hydra = composed(overrides, {} if known is None else known)
+    own, of_hydra = composed(overrides)
     choices = of_hydra.runtime.choices
     try:
         found: dict[str, Any] = OmegaConf.to_container(  # type: ignore[assignment]

@@ -17,7 +17,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from experiments.child import one_line
+from experiments.data.errors import anonymous
 from experiments.worker.place import take_place
 
 PR_SET_PDEATHSIG = 1
@@ -84,7 +84,7 @@ def main() -> None:
         except Exception as error:  # a kernel's own declarations may raise anything
             if request["do"] == "measure":
                 raise  # the worker dies of it, and another one takes the next point
-            reply = {"error": f"it fails with {one_line(error)}"}
+            reply = {"error": f"it fails with {anonymous(error)}"}
         send(reply=reply, number=request["number"])
 
 

@@ -19,7 +19,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from experiments.child import one_line
+from experiments.data.errors import anonymous
 from experiments.worker.describe import build_kernel, source_hash
 from kernels.device import Device
 from kernels.kernel import Kernel, as_tuple
@@ -73,7 +73,7 @@ def count(point: dict[str, Any], device: Device) -> dict[str, Any]:
         try:
             tensors = requested(kernel, *operation.make_inputs(shape, dtype, "cpu", point["seed"]))
         except Exception as error:  # a kernel may raise anything
-            reason = f"not countable: it fails here with {one_line(error)}"
+            reason = f"not countable: it fails here with {anonymous(error)}"
     counted = reason is None
     return {
         "operation": operation.name,

@@ -17,9 +17,8 @@ from typing import Any
 
 import torch
 
-from experiments.child import ROOT
 from experiments.data.files import EXACT
-from experiments.data.jobs import ABOUT, CONF, read_yaml
+from experiments.data.jobs import ABOUT, CONF, ROOT, read_yaml
 from experiments.worker import outside
 from experiments.worker.gate import TOLERANCES
 from experiments.worker.outside import BadJob as BadJob

@@ -14,7 +14,7 @@ from unittest.mock import patch
 
 import torch
 
-from experiments.child import one_line
+from experiments.data.errors import anonymous
 from experiments.data.statistics import median
 from experiments.worker import clock, outside
 from experiments.worker.describe import backend, build_kernel
@@ -74,7 +74,7 @@ def _guarded(
     try:
         outcome = work()
     except Exception as error:
-        reason, status = one_line(error), "launch_error"
+        reason, status = anonymous(error), "launch_error"
         if file is not None and (line := outside.line_of(error, Path(file))):
             reason = f"{Path(file).name}{line}: {reason}"
         if isinstance(error, CannotTime):

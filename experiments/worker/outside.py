@@ -19,7 +19,8 @@ from typing import Any, ClassVar
 
 import sympy
 
-from experiments.child import ROOT, one_line
+from experiments.data.errors import anonymous
+from experiments.data.jobs import ROOT
 from experiments.worker import clock
 from kernels.kernel import Kernel, Operation
 from kernels.traffic import M, N, Traffic
@@ -99,7 +100,7 @@ def load(path: Path) -> ModuleType:
         del sys.modules[spec.name]
         if isinstance(error, KeyboardInterrupt):
             raise
-        raise BadJob(f"{path.name}{line_of(error, path)}: {one_line(error)}") from None
+        raise BadJob(f"{path.name}{line_of(error, path)}: {anonymous(error)}") from None
     if names := clock.changes(before):
         raise BadJob(f"{path.name} changes {names}; nothing that others use may be changed")
     return module

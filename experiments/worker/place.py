@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.child import ROOT, ask_nvml
+from experiments.data.cards import ask_nvml
+from experiments.data.jobs import ROOT
 
 if TYPE_CHECKING:
     from kernels.device import Device

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 
-from experiments.child import ROOT
+from experiments.data.jobs import ROOT
 from experiments.data.rows import TIMERS
 from experiments.worker import clock as worker_clock
 from experiments.worker import timers
