@@ -17,7 +17,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from experiments.data.errors import anonymous
+from experiments.data.errors import UserError, anonymous
 from experiments.worker.place import take_place
 
 PR_SET_PDEATHSIG = 1
@@ -47,7 +47,7 @@ def main() -> None:
         return
     # torch and the kernels are imported only now that the interpreter is chosen
     from experiments.worker.counting import count
-    from experiments.worker.describe import BadJob, describe, inspect
+    from experiments.worker.describe import describe, inspect
     from experiments.worker.measure import measure, profile
     from experiments.worker.trial import Bench, judge
 
@@ -79,7 +79,7 @@ def main() -> None:
     for request in requests:
         try:
             reply = answers[request["do"]](request)
-        except BadJob as error:
+        except UserError as error:
             reply = {"error": str(error)}
         except Exception as error:  # a kernel's own declarations may raise anything
             if request["do"] == "measure":

@@ -56,7 +56,7 @@ def count(point: dict[str, Any], device: Device) -> dict[str, Any]:
         device: The worker's own, a CPU.
 
     Raises:
-        BadJob: there is no such kernel.
+        UserError: there is no such kernel.
     """
     kernel: Kernel = build_kernel(point["kernel"])
     operation, traffic = kernel.operation, kernel.traffic()
