@@ -31,17 +31,11 @@ Place = tuple[str, int, int, int]
 
 
 class RecordedJob(NamedTuple):
-    """A job of a recording.
+    """A job of a recording."""
 
-    Attributes:
-        name: Its folder below the sweep's, such as ``wide/native-auto/online``.
-        config: What Hydra composed; None where it was not recorded.
-        rows: Its rows, in the order of writing.
-    """
-
-    name: str
-    config: dict[str, Any] | None
-    rows: list[Row]
+    name: str  # its folder below the sweep's, such as ``wide/native-auto/online``
+    config: dict[str, Any] | None  # what Hydra composed; None where it was not recorded
+    rows: list[Row]  # in the order of writing
 
     @property
     def last(self) -> dict[Place, Row]:

@@ -101,21 +101,15 @@ def take(cards: Iterable[int]) -> contextlib.ExitStack:
 
 @dataclass
 class WorkerPool:
-    """The sweep's workers, one for each device and card, started when first asked for.
+    """The sweep's workers, one for each device and card, started when first asked for."""
 
-    Attributes:
-        log: Takes what workers print.
-        cards: The cards that jobs without a card of their own may run on.
-        measures: Whether workers prepare for measuring, on cards that are this sweep's alone until
-            the pool is closed; a dry run times nothing and waits for nobody.
-        patience_s: How long a worker may take to end by itself when the pool is closed.
-        workers: By device, card and, of a kernel from outside, its file.
-    """
-
-    log: Path
-    cards: Sequence[int]
+    log: Path  # takes what workers print
+    cards: Sequence[int]  # that jobs without a card of their own may run on
+    # whether workers prepare for measuring, on cards that are this sweep's alone until the pool is
+    # closed; a dry run times nothing and waits for nobody
     measures: bool = True
-    patience_s: float = 0.0
+    patience_s: float = 0.0  # how long a worker may take to end by itself when the pool is closed
+    # by device, card and, of a kernel from outside, its file
     workers: dict[tuple[str, int, str | None], Worker] = field(default_factory=dict)
     _locks: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
     _locked: set[int] = field(default_factory=set)

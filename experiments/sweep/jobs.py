@@ -72,28 +72,18 @@ VALUE = re.compile(r"(?!hydra\.)\w+(\.\w+)+=")
 
 @dataclass(frozen=True)
 class Job:
-    """One Hydra job.
+    """One Hydra job."""
 
-    Attributes:
-        name: Its folder below ``out``: grid, dtypes and card, whatever else the overrides say of
-            it, and its label, as in ``wide/native-auto/timing=chain/online``.
-        kernel: Name of the kernel's configuration, and its twin's mark if any, as rows spell it.
-        config: The whole resolved configuration.
-        shapes: Pairs (M, N).
-        dtypes: Names of the dtypes to run.
-        overrides: What it was composed from.
-        only: By dtype, M and N the points that are measured, where they are not all.
-        roof: The operation whose fastest kernel is its roof.
-    """
-
+    # its folder below ``out``: grid, dtypes and card, whatever else the overrides say of it, and
+    # its label, as in ``wide/native-auto/timing=chain/online``
     name: str
-    kernel: str
-    config: dict[str, Any]
-    shapes: tuple[tuple[int, int], ...]
+    kernel: str  # the configuration's name, and its twin's mark if any, as rows spell it
+    config: dict[str, Any]  # all of it, resolved
+    shapes: tuple[tuple[int, int], ...]  # (M, N)
     dtypes: tuple[str, ...]
-    overrides: tuple[str, ...] = ()
-    only: frozenset[tuple[str, int, int]] = frozenset()
-    roof: str = COPY
+    overrides: tuple[str, ...] = ()  # what it was composed from
+    only: frozenset[tuple[str, int, int]] = frozenset()  # dtype, M, N, where not all are measured
+    roof: str = COPY  # the operation whose fastest kernel is its roof
 
     @property
     def label(self) -> str:

@@ -39,27 +39,16 @@ Identity = tuple[str, int, int]  # key, card and round, as a row's
 
 @dataclass(frozen=True)
 class Point:
-    """One row to be.
+    """One row to be."""
 
-    Attributes:
-        job: The first job of the sweep that asks for it; its folder takes the row.
-        key: Hash of all that decides the measurement.
-        card: Index of the card it is measured on.
-        round: Which visit it is.
-        gpu: The device's name.
-        device: ``cuda`` or ``cpu``.
-        variant: The worker's description of the job: operation, backend, params, formula.
-        declared: Rows, cols, dtype, traffic, and the outcome if it is not to run, as described.
-    """
-
-    job: Job
-    key: str
-    card: int
-    round: int
-    gpu: str
-    device: str
-    variant: Mapping[str, Any]
-    declared: Mapping[str, Any]
+    job: Job  # the first of the sweep that asks for it; its folder takes the row
+    key: str  # hash of all that decides the measurement
+    card: int  # index of the card it is measured on
+    round: int  # which visit it is
+    gpu: str  # the device's name
+    device: str  # ``cuda`` or ``cpu``
+    variant: Mapping[str, Any]  # the worker's description of the job: operation, params, formula
+    declared: Mapping[str, Any]  # likewise rows, cols, dtype, traffic, and a `refusal`
 
     @property
     def identity(self) -> Identity:
@@ -135,19 +124,12 @@ def interleave(points: Iterable[Point], seed: int, round_: int) -> list[Point]:
 
 @dataclass
 class Plan:
-    """What a sweep would measure.
+    """What a sweep would measure."""
 
-    Attributes:
-        jobs: All jobs, the roofs' among them.
-        variants: By job name, the worker's description of it.
-        points: Every point once, round after round, in the order of measuring.
-        asked: By job name, the identities that it asks for; jobs may share points.
-    """
-
-    jobs: list[Job]
-    variants: dict[str, dict[str, Any]]
-    points: list[Point]
-    asked: dict[str, list[Identity]]
+    jobs: list[Job]  # the roofs' among them
+    variants: dict[str, dict[str, Any]]  # by job name, the worker's description of it
+    points: list[Point]  # every point once, round after round, in the order of measuring
+    asked: dict[str, list[Identity]]  # by job name, what it asks for; jobs may share points
 
 
 def make_plan(jobs: Sequence[Job], pool: WorkerPool) -> Plan:

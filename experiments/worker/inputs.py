@@ -90,13 +90,7 @@ def hard(row: torch.Tensor, kind: str) -> torch.Tensor:
 
 
 class Changing:
-    """Some rows of a point's inputs, each of which holds its own values or others.
-
-    Attributes:
-        rows: The rows that change; none where inputs have no rows, or no elements.
-        held: The rows that hold other values now, by their places in ``rows``.
-        others: How the other values are made, a row for each place.
-    """
+    """Some rows of a point's inputs, each of which holds its own values or others."""
 
     def __init__(self, operation: Operation, inputs: Inputs, own: Values) -> None:
         """Of inputs that were made as ``own`` says; they are changed in place."""
@@ -104,13 +98,15 @@ class Changing:
         self._by_rows = [i for i, array in enumerate(operation.inputs) if operation.rowwise(array)]
         lengths = {len(inputs[i]) for i in self._by_rows if inputs[i].numel()}
         count = lengths.pop() if len(lengths) == 1 else 0
-        # at least as many rows stay as they are, where there are two
+        # the rows that change, none where inputs have no rows, or no elements; at least as many
+        # stay as they are, where there are two
         self.rows = random.SystemRandom().sample(range(count), min(ROWS, (count + 1) // 2))
-        self.held: tuple[int, ...] = ()
+        self.held: tuple[int, ...] = ()  # the places of those that hold other values now
         self._next = 0
         self._slots = [[inputs[i].data[row] for i in self._by_rows] for row in self.rows]
         self._own = [[slot.clone() for slot in slots] for slots in self._slots]
-        # a row of the inputs may be several of the point, as a head of attention is
+        # how the other values are made, a row for each place; a row of the inputs may be several of
+        # the point, as a head of attention is
         self.others = replace(own, other=len(self.rows) * own.shape[0] // max(count, 1))
         self.hold_others()
 

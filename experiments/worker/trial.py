@@ -95,13 +95,7 @@ def judge(path: str, bench: Bench) -> dict[str, Any]:
 
 
 class Trial:
-    """One point on its way to a row: its kernel, its inputs, and how answers are judged.
-
-    Attributes:
-        subject: What is timed; its call is the kernel's once that is prepared.
-        changing: The rows of its inputs that change once its answer is known.
-        first: These rows of the first answer.
-    """
+    """One point on its way to a row: its kernel, its inputs, and how answers are judged."""
 
     def __init__(
         self,
@@ -131,9 +125,10 @@ class Trial:
         pairs = zip(operation.inputs, inputs, strict=True)
         made = tuple(x.clone() if a.name == kernel.overwrites else x for a, x in pairs)
         flush, cache_bytes = bench.flush if cold else None, device.l2_bytes or 0
+        # what is timed; its call is the kernel's once that is prepared
         self.subject = Subject(kernel, inputs, make, flush, cache_bytes, moved, made)
-        self.changing = Changing(operation, made, values)
-        self.first: list[torch.Tensor] = []
+        self.changing = Changing(operation, made, values)  # once its answer is known
+        self.first: list[torch.Tensor] = []  # these rows of its first answer
 
     def judge(self, answers: Sequence[Timed]) -> Verdict:
         """The first verdict against an answer, or the last one; all rows get their own values back.
