@@ -159,14 +159,10 @@ def _waiting(files: Iterable[Path]) -> list[Path]:
 
 
 def _run(words: Sequence[str], folder: Path, text: str = "") -> str:
-    """Runs Python and gives its standard error; -P, as there is a wandb/ here.
-
-    Raises:
-        OSError: it failed, or did not end in time; its last line.
-    """
+    """Runs Python and gives its standard error; an `OSError` with its last line if it fails."""
     given = {k: v for k, v in os.environ.items() if k[:6] != "WANDB_" or k[6:] in KEPT}
     process = subprocess.Popen(
-        [sys.executable, "-P", *words],
+        [sys.executable, "-P", *words],  # the folder has a wandb/
         cwd=folder,
         env=child_environment(given) | VARIABLES,
         text=True,

@@ -177,11 +177,7 @@ def _visit(
 def _cards_of(
     shards: Mapping[tuple[str, ...], Sequence[Job]], variants: Mapping[str, Any], pool: WorkerPool
 ) -> dict[tuple[str, ...], int]:
-    """The card of each shard: the one that it pins, or the one with the least to do.
-
-    The longest shard comes first. The same jobs on the same cards are assigned alike, so that a
-    sweep is resumed where it began.
-    """
+    """The card of each shard: the one that it pins, or the one with the least to do."""
     found = {shard: pool.place(jobs[0]).card for shard, jobs in shards.items()}
     cost_s = {
         shard: sum(point.estimate_s for point in _visit(jobs, variants, pool, 0, 0))
@@ -189,6 +185,7 @@ def _cards_of(
         if jobs[0].config["gpu"]["device"] != "cpu" and jobs[0].config["gpu"]["card"] is None
     }
     left_s = dict.fromkeys(pool.alike() if cost_s else (), 0.0)
+    # the same jobs are assigned alike, so that a sweep is resumed on the cards where it began
     for shard in sorted(cost_s, key=lambda one: -cost_s[one]):
         found[shard] = min(left_s, key=lambda card: left_s[card])
         left_s[found[shard]] += cost_s[shard]
@@ -196,12 +193,7 @@ def _cards_of(
 
 
 def _describe(job: Job, worker: Worker) -> dict[str, Any]:
-    """A worker's description of a job, and its device's name and datasheet in the configuration.
-
-    Raises:
-        UserError: naming the card that was asked for and the one that is there, or the kernel that
-            cannot be built as configured.
-    """
+    """A worker's description of a job, and its device's name and datasheet in the configuration."""
     gpu = job.config["gpu"]
     try:
         device = worker.start()["device"]

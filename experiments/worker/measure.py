@@ -17,7 +17,7 @@ import torch
 from experiments.data.errors import anonymous
 from experiments.data.statistics import median
 from experiments.worker import clock, outside
-from experiments.worker.describe import backend, build_kernel
+from experiments.worker.describe import build_kernel
 from experiments.worker.gate import Verdict, fingerprints
 from experiments.worker.inputs import Values, rows_of
 from experiments.worker.place import card_state
@@ -66,10 +66,7 @@ def measure(
 def _guarded(
     work: Callable[[], dict[str, Any]], bench: Bench, file: str | None = None
 ) -> dict[str, Any]:
-    """An outcome, errors as a status; ``sticky`` says that the CUDA context is lost.
-
-    The reason names the line of a kernel's ``file`` from outside.
-    """
+    """An outcome, errors as a status, with the line of a kernel's ``file`` from outside."""
     on_card = bench.place.device.kind == "cuda"
     try:
         outcome = work()
@@ -104,7 +101,7 @@ def _measure(point: dict[str, Any], bench: Bench, stage: Stage, ask: Ask | None)
     kernel = build_kernel(point["kernel"])
     values = Values((point["rows"], point["cols"]), point["dtype"], point["seed"])
     stage("sampling")
-    trial = Trial(kernel, backend(kernel, device), values, bench, protocol.cache == "cold", ask)
+    trial = Trial(kernel, values, bench, protocol.cache == "cold", ask)
     subject = trial.subject
     answer, fields = _called(trial, stage)
     verdict = trial.judge([Timed(subject.made, answer)])
@@ -226,10 +223,7 @@ def recorded() -> Iterator[list[Launch]]:
 
 
 def _poison(trial: Trial) -> None:
-    """Leaves NaN, or −77, in the memory that outputs are likely to get.
-
-    An element that a kernel forgets to write would otherwise still hold the last right answer.
-    """
+    """Leaves NaN, or −77, where outputs are likely to lie, in place of the last right answer."""
     operation, values = trial.kernel.operation, trial.values
     held = []
     for shape, dtype in operation.layout(operation.outputs, values.shape, values.torch_dtype):
@@ -238,13 +232,7 @@ def _poison(trial: Trial) -> None:
 
 
 def _same_bits(trial: Trial, answer: Tensors) -> dict[str, bool | None]:
-    """The row's ``deterministic`` and ``batch_invariant``, of an answer that no call writes to.
-
-    The first is whether further calls on the same inputs answer as the first did. The second is
-    whether a row's answer is the same whatever M it comes in: calls on some of the rows, which the
-    kernel may cut or launch otherwise, are compared with those rows of the first answer. It is None
-    where there are no fewer rows, or the kernel takes none of these shapes.
-    """
+    """The row's ``deterministic`` and ``batch_invariant``, of an answer that no call writes to."""
     kernel, subject, first = trial.kernel, trial.subject, fingerprints(answer)
     inputs = subject.inputs
     same, alike = True, []
@@ -252,6 +240,7 @@ def _same_bits(trial: Trial, answer: Tensors) -> dict[str, bool | None]:
         subject.before()
         same &= fingerprints(subject.call(*inputs)) == first
     subject.restore()
+    # of fewer rows, which the kernel may cut or launch otherwise; None where it takes none
     rows = as_tuple(answer)[0].shape[0]
     half = range(rows // 4, rows // 4 + rows // 2)
     for part in (range(1), range(rows - min(8, rows - 1), rows), half):
