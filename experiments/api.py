@@ -168,7 +168,7 @@ def measured(
     operation = operation or str(read_yaml(CONF / "kernel")[OUTSIDE]["operation"])
     asked = {"file": str(path), "function": function, "operation": operation, "traffic": traffic}
     on_card = "gpu=cpu" not in overrides and drives()
-    found = inspected(asked, "auto" if on_card else "cpu")
+    found = _inspected(asked, "auto" if on_card else "cpu")
     folder = Path(out) if out else OUTPUTS / f"{path.stem}-{function}"
     words = [
         f"kernel={','.join(['outside', *found['rivals']])}",
@@ -184,12 +184,8 @@ def measured(
     return [outside_name(path, one) for one in found["functions"]], folder
 
 
-def inspected(kernel: dict[str, Any], device: str) -> dict[str, Any]:
-    """What a worker finds in a file: kernels, operation, and the rivals that are installed.
-
-    Raises:
-        UserError: the file or the function cannot be measured.
-    """
+def _inspected(kernel: dict[str, Any], device: str) -> dict[str, Any]:
+    """What a worker finds in a file: kernels, operation, and the rivals that are installed."""
     worker = Worker(device, 0, OUTPUTS / "worker.log")
     try:
         reply = worker.request({"do": "inspect", "kernel": kernel}, inspecting=INSPECT_LIMIT_S)

@@ -84,7 +84,7 @@ def run(composed: Iterable[Job], **given: Any) -> None:
         executor = _executor(out, given)
         shards = divide(jobs, out, on_card=given.get("gres") is not None)
         known = read_object(file)
-        queue = queue_states(known.values())
+        queue = _queue_states(known.values())
         rows = {shard: rows_of(out / "shards" / shard, mine) for shard, mine in shards.items()}
         states = {
             shard: look(mine, [row for row, _ in rows[shard]], known.get(shard, ""), queue)
@@ -210,13 +210,11 @@ def look(jobs: Sequence[Job], rows: Sequence[Row], latest: str, queue: States) -
     return State(word, why, points, done, failed)
 
 
-def queue_states(jobs: Iterable[str]) -> States:
-    """By job, Slurm's word for its state; a job that Slurm has forgotten is absent.
-
-    By ``squeue`` alone: submitit asks ``sacct``, and accounting may be off.
-    """
+def _queue_states(jobs: Iterable[str]) -> States:
+    """By job, Slurm's word for its state; a job that Slurm has forgotten is absent."""
     wanted = set(jobs)
     numbers = ",".join(sorted({job.partition("_")[0] for job in wanted}))
+    # submitit asks ``sacct``, and accounting may be off
     words = ["squeue", "--noheader", "--array", "--states=all", "--format=%i %T"]
     words += [f"--jobs={numbers}"] * bool(wanted)
     try:

@@ -11,7 +11,7 @@ import hashlib
 import itertools
 import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
@@ -125,12 +125,8 @@ def register() -> None:
         ConfigStore.instance().store(group=group or None, name="schema", node=node)
 
 
-def check_override(override: Override) -> None:
-    """Checks what Hydra would ignore in silence, or would answer with an error of its own code.
-
-    Raises:
-        UserError: naming the override at fault and what would be right.
-    """
+def _check(override: Override) -> None:
+    """Refuses what Hydra would ignore in silence, or would answer with an error of its own code."""
     key, line, value = override.key_or_group, str(override.input_line), override.value()
     if not key:
         raise UserError(f"{line} names no option; --help lists those there are")
@@ -207,36 +203,34 @@ def combinations(overrides: Sequence[str]) -> list[list[str]]:
     parser = OverridesParser.create(config_loader=GlobalHydra.instance().config_loader())
     typed = parser.parse_overrides([*overrides])
     for override in typed:
-        check_override(override)
+        _check(override)
     whole = [o for o in overrides if o.startswith(("experiment=", "hydra.searchpath="))]
     if any(o.startswith("experiment=") for o in whole):
         preset = hydra.compose("config", whole, return_hydra_config=True)
         given = preset.hydra.sweeper.params or {}
         typed = parser.parse_overrides([f"{key}={value}" for key, value in given.items()]) + typed
     found = {override.get_key_element(): values_of(override) for override in typed}
-    if (count := math.prod(map(len, found.values()))) > MOST_POINTS:
+    names = list(dict.fromkeys(one.partition("=")[2] for one in found.get("kernel", ["="])))
+    kernels = [_of_kernel(name, names, found) for name in names]
+    if (count := sum(math.prod(map(len, own)) for own in kernels)) > MOST_POINTS:
         raise UserError(f"{count} jobs; a sweep has at most {MOST_POINTS} points")
-    return own_overrides([list(job) for job in itertools.product(*found.values())])
+    return [list(job) for own in kernels for job in itertools.product(*own)]
 
 
-def own_overrides(jobs: Sequence[Sequence[str]]) -> list[list[str]]:
-    """Each job's overrides, without those that are another kernel's alone; equal jobs once.
-
-    ``kernel.online.block_size=64`` is the tunable of one kernel of several, and ``kernel.file=``
-    the file of the kernel from outside.
-    """
-    chosen = [next((o[7:] for o in job if o.startswith("kernel=")), "") for job in jobs]
-    found: dict[tuple[str, ...], None] = {}
-    for name, job in zip(chosen, jobs, strict=True):
-        mine = []
-        for override in job:
-            of = re.match(r"([+~]*kernel\.)([\w-]+)\.", override)
-            if of and of[2] in chosen:
-                mine += [of[1] + override[of.end() :]] * (of[2] == name)
-            elif name == OUTSIDE or OUTSIDE not in chosen or not PLACED.match(override):
-                mine.append(override)
-        found[tuple(mine)] = None
-    return list(map(list, found))
+def _of_kernel(
+    name: str, names: Sequence[str], found: Mapping[str, Sequence[str]]
+) -> list[Sequence[str]]:
+    """The values of each override, by its key, without what is another kernel's of ``names``."""
+    own: list[Sequence[str]] = []
+    for key, values in found.items():
+        of = re.match(r"([+~]*kernel\.)([\w-]+)\.", key)
+        if key == "kernel":
+            own.append([f"kernel={name}"])
+        elif of and of[2] in names:  # as kernel.online.block_size=64
+            own += [[of[1] + one[of.end() :] for one in values]] * (of[2] == name)
+        elif name == OUTSIDE or OUTSIDE not in names or not PLACED.match(f"{key}="):
+            own.append(values)
+    return own
 
 
 def options_of(jobs: Sequence[Job]) -> dict[str, Any]:

@@ -271,7 +271,7 @@ def _timed(trial: Trial, protocol: Protocol) -> dict[str, Any]:
     verdict = trial.judge(sampling.timed)
     if verdict.reason is not None:
         return _judged(verdict) | {"reason": f"after timing: {verdict.reason}"}
-    left_us = unfinished_us(subject) if protocol.timer == "events" else 0.0
+    left_us = _unfinished_us(subject) if protocol.timer == "events" else 0.0
     slowed = {*(before["throttled"] or []), *(after["throttled"] or [])}
     others = [one["other_processes"] for one in (before, after)]
     fields = _judged(verdict) | after | {
@@ -298,11 +298,8 @@ def _timed(trial: Trial, protocol: Protocol) -> dict[str, Any]:
     return fields
 
 
-def unfinished_us(subject: Subject) -> float:
-    """How long all of the card works after a call has returned, the shortest of three.
-
-    It cannot be longer than the call takes there, unless events did not see all of its work.
-    """
+def _unfinished_us(subject: Subject) -> float:
+    """How long all of the card works after a call has returned, the shortest of three."""
     left = []
     for _ in range(3):
         subject.before()

@@ -68,7 +68,7 @@ def found(config: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
     operation = operation_named(str(config.get("operation")))
     fields = {
         "operation": operation,
-        "moves": traffic_of(config.get("traffic"), operation),
+        "moves": _traffic_of(config.get("traffic"), operation),
         "called": staticmethod(one),
         "__module__": module.__name__,
     }
@@ -132,12 +132,8 @@ def operation_named(name: str) -> Operation:
     return known[name]
 
 
-def traffic_of(text: Any, operation: Operation) -> Traffic:
-    """The traffic that a formula declares, as reads; the operation's compulsory one without.
-
-    Raises:
-        UserError: it is no formula in M and N.
-    """
+def _traffic_of(text: Any, operation: Operation) -> Traffic:
+    """The traffic that a formula declares, as reads; the operation's compulsory one without."""
     if text is None:
         return operation.compulsory
     writes = operation.compulsory.writes
