@@ -11,7 +11,7 @@ import sys
 import sysconfig
 from collections.abc import Mapping
 from functools import cache
-from importlib.machinery import EXTENSION_SUFFIXES
+from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,6 @@ from kernels.traffic import evaluate, formula
 
 PACKAGE = "kernels"  # whose code decides what a variant does
 LIBRARIES = ("torch", "triton")  # whose versions are in the key, wherever they lie
-MODULES = ("/__init__.py", *EXTENSION_SUFFIXES, ".py")  # ends of modules' paths, as Python looks
 STANDARD, SITES = sysconfig.get_path("stdlib"), {"site-packages", "dist-packages"}
 
 
@@ -195,14 +194,10 @@ def _file(name: str) -> Path | None:
     """The file of a module; None for none, as of a folder alone, and for an installed one."""
     top, *below = name.split(".")
     spec = None if top in LIBRARIES else importlib.util.find_spec(top)
-    if spec is None:
-        return None
-    if below:
-        places = (Path(place, *below) for place in spec.submodule_search_locations or ())
-        files = (Path(f"{place}{end}") for place in places for end in MODULES)
-        path = next((file for file in files if file.is_file()), None)
-    else:
-        path = Path(str(spec.origin)) if spec.has_location else None
+    for part in below:  # no module is imported
+        places = None if spec is None else spec.submodule_search_locations
+        spec = PathFinder.find_spec(part, [*(places or ())])
+    path = Path(str(spec.origin)) if spec is not None and spec.has_location else None
     return None if path is None or _installed(path) else path
 
 
