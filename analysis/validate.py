@@ -28,9 +28,8 @@ from experiments.data.cards import card_of, descriptions
 from experiments.data.files import RowsError, parse_json, read_json, read_lines, validated
 from experiments.data.jobs import Config, SweepNote
 from experiments.data.metrics import gbps
-from experiments.data.recordings import CONFIG, JOBS, pack
 from experiments.data.records import KINDS
-from experiments.data.rows import PACKED_ROWS, ROWS, Row, parse_row
+from experiments.data.rows import CONFIG, JOBS, PACKED_ROWS, ROWS, Row, pack, parse_row
 from experiments.data.statistics import median
 
 SHOWN = 20  # problems that are listed

@@ -29,8 +29,8 @@ from pathlib import Path
 import pandas as pd
 
 from experiments.data.errors import UserError, command
-from experiments.data.records import COUNTERS, Counters, read_records, write_records
-from experiments.data.rows import read_rows
+from experiments.data.records import Counters, read_records, write_records
+from experiments.data.rows import COUNTERS, read_rows
 from experiments.profile import LIST
 from experiments.sweep.client import child_environment
 

@@ -26,8 +26,7 @@ from typing import Any, NamedTuple
 
 from experiments.data.errors import SweepFailed, UserError, command, on_one_line
 from experiments.data.metrics import latest
-from experiments.data.recordings import recorded_jobs
-from experiments.data.rows import Row, rows_files
+from experiments.data.rows import Row, recorded_jobs, rows_files
 from experiments.sweep.client import child_environment
 from experiments.sweep.driver import run as run_sweep
 from experiments.sweep.jobs import Job, options_of

@@ -28,6 +28,7 @@ from experiments.data.files import (
     validated,
     write_file,
 )
+from experiments.data.rows import COUNTERS as COUNTERS
 from experiments.data.rows import Dtype, Row
 
 
@@ -112,7 +113,7 @@ class Counters(Record, extra="ignore"):
     environment: JsonObject = {}
 
 
-COUNTS, TRACES, COUNTERS = "counts.jsonl", "traces.jsonl", "counters.jsonl"
+COUNTS, TRACES = "counts.jsonl", "traces.jsonl"
 KINDS: dict[str, type[Record]] = {COUNTS: Count, TRACES: Trace, COUNTERS: Counters}
 
 

@@ -7,8 +7,8 @@ import pytest
 
 from analysis.load import load, load_records, read_inputs
 from experiments.data.files import RowsError
-from experiments.data.recordings import pack
 from experiments.data.records import write_records
+from experiments.data.rows import pack
 from tests.analysis.plausible import row, write
 from tests.analysis.records import counters
 

@@ -17,8 +17,7 @@ from typing import Any
 import pytest
 
 from experiments.data.errors import UserError
-from experiments.data.recordings import pack
-from experiments.data.rows import rows_files
+from experiments.data.rows import pack, rows_files
 from experiments.sweep.record import Ledger, folder_lock
 from tests.analysis.plausible import row
 from tests.conftest import QUICK, ROOT, Command, Result, command_line, once_each, rows_below, shape
