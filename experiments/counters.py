@@ -60,8 +60,6 @@ VARIABLES = {
 }
 RANGES = "Push/Pop_Range"
 CACHE_CONTROL = "none, L2 flushed before the call"  # older records: all, before each launch
-SHARED = {*("operation", "kernel", "params", "rows", "cols", "dtype", "gpu")}
-SHARED |= {"model_reads", "model_writes"}
 
 
 def collect(arguments: Sequence[str]) -> int:
@@ -107,9 +105,10 @@ def collect(arguments: Sequence[str]) -> int:
         elif word == "ok":
             word, sums = "recorded", mine.sum()
             sizes = sums.drop("kernel_us").round().astype(int)
-            fields = point.model_dump(include=SHARED) | sums.to_dict() | sizes.to_dict()
-            fields |= {"launches": len(mine), "environment": point.environment | about}
+            of_row = point.model_dump(include={*Counters.model_fields})
+            fields = of_row | sums.to_dict() | sizes.to_dict() | {"launches": len(mine)}
             fields["source"] = point.environment["source"]
+            fields["environment"] = point.environment | about
             one = Counters.model_validate(fields)
             points[_place(one)] = one
         statuses[word] += 1

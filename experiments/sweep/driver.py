@@ -165,8 +165,7 @@ class Sweep:
         known, there = self.ledger.latest(point.identity), worker.handshake
         highest = self.ledger.highest_mhz(point.gpu, there["environment"].get("mark"))
         outcome = outcome | {"suspect": suspicions(outcome, highest)}
-        attempt = known.attempt + 1 if known else 1
-        row = row_of(point, outcome, sweep=self.name, attempt=attempt, handshake=there)
+        row = row_of(point, outcome, there, self.name, known.attempt + 1 if known else 1)
         row = self.ledger.record(point.job.name, row)
         self.measured.append(row)
         if row.status == "crashed":

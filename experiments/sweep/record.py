@@ -189,7 +189,7 @@ def measure(point: Point, worker: Worker, range_: str = "") -> dict[str, Any]:
     config = point.job.config
     asked = {name: config[name] for name in ("kernel", "timing", "seed", "determinism")}
     asked |= {name: point.declared[name] for name in ("rows", "cols", "dtype")} | {"range": range_}
-    timing, request = config["timing"], {"do": "profile" if range_ else "measure", "point": asked}
+    timing, request = config["timing"], {"do": "measure", "point": asked}
     limits = {"sampling": timing["sampling_limit_s"], "compiling": timing["compile_limit_s"]}
     started, began = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), time.perf_counter()
     try:
@@ -231,7 +231,7 @@ def suspicions(row: Mapping[str, Any], highest_mhz: float | None) -> list[str]:
 
 
 def row_of(
-    point: Point, outcome: dict[str, Any], *, sweep: str, attempt: int, handshake: dict[str, Any]
+    point: Point, outcome: dict[str, Any], handshake: dict[str, Any], sweep: str, attempt: int = 1
 ) -> Row:
     """A row, from a point's declaration, its outcome, and the worker's handshake.
 

@@ -48,7 +48,7 @@ def main() -> None:
     # torch and the kernels are imported only now that the interpreter is chosen
     from experiments.worker.counting import count
     from experiments.worker.describe import describe, inspect
-    from experiments.worker.measure import measure, profile
+    from experiments.worker.measure import measure
     from experiments.worker.trial import Bench, judge
 
     gc.freeze()  # the imports' objects stay, and need not be walked again
@@ -74,7 +74,6 @@ def main() -> None:
         "count": lambda request: count(request["point"], device),
         "measure": lambda request: measure(request["point"], bench(), announce, ask),
         "judge": lambda request: judge(request["path"], bench()),
-        "profile": lambda request: profile(request["point"], bench()),
     }
     for request in requests:
         try:

@@ -45,6 +45,7 @@ def measure(
 ) -> dict[str, Any]:
     """Measures a point and gives the row's outcome fields; errors become a status.
 
+    A point with a ``range``, its name, is called in it for a profiler, and not timed.
     A kernel that changes what others use, a clock or the number of threads, has no time. The
     parent replaces this worker then, as it does where the CUDA context is lost: ``sticky``.
 
@@ -55,32 +56,16 @@ def measure(
         ask: Has another process judge the answers of a kernel from outside.
     """
     file, state = point["kernel"].get("file"), clock.state()
-    ask = ask if file is not None else None
-    outcome = _guarded(lambda: _measure(point, bench, stage, ask), bench, file)
-    if changed := clock.changes(state):
-        outcome = {"status": "implausible", "reason": f"changed {changed}, which others use"}
-        outcome["sticky"] = True
-    return outcome
-
-
-def _guarded(
-    work: Callable[[], dict[str, Any]], bench: Bench, file: str | None = None
-) -> dict[str, Any]:
-    """An outcome, errors as a status, with the line of a kernel's ``file`` from outside."""
     on_card = bench.place.device.kind == "cuda"
     try:
-        outcome = work()
+        if point.get("range"):
+            outcome = _profiled(point, bench)
+        else:
+            outcome = _measure(point, bench, stage, ask if file is not None else None)
     except Exception as error:
-        reason, status = anonymous(error), "launch_error"
+        outcome = {"status": _status(error), "reason": anonymous(error), "sticky": False}
         if file is not None and (line := outside.line_of(error, Path(file))):
-            reason = f"{Path(file).name}{line}: {reason}"
-        if isinstance(error, CannotTime):
-            status = "unsupported"
-        elif isinstance(error, MemoryError | torch.OutOfMemoryError) or NO_MEMORY in str(error):
-            status = "out_of_memory"
-        elif isinstance(error, NotCompiled) or type(error).__module__.startswith(COMPILERS):
-            status = "compile_error"
-        outcome = {"status": status, "reason": reason, "sticky": False}
+            outcome["reason"] = f"{Path(file).name}{line}: {outcome['reason']}"
         try:
             if on_card:
                 clock.synchronize()
@@ -89,7 +74,36 @@ def _guarded(
     if on_card and not outcome.get("sticky"):
         gc.collect(0)
         torch.cuda.empty_cache()  # what the allocator keeps, a large point may need in one piece
+    if changed := clock.changes(state):
+        outcome = {"status": "implausible", "reason": f"changed {changed}, which others use"}
+        outcome["sticky"] = True
     return outcome
+
+
+def _status(error: Exception) -> str:
+    """What an error makes of a point."""
+    if isinstance(error, CannotTime):
+        return "unsupported"
+    if isinstance(error, MemoryError | torch.OutOfMemoryError) or NO_MEMORY in str(error):
+        return "out_of_memory"
+    if isinstance(error, NotCompiled) or type(error).__module__.startswith(COMPILERS):
+        return "compile_error"
+    return "launch_error"
+
+
+def _profiled(point: dict[str, Any], bench: Bench) -> dict[str, Any]:
+    """Two calls, the second with L2 flushed, in the point's range, and any profiler on."""
+    kernel = build_kernel(point["kernel"])
+    values = Values((point["rows"], point["cols"]), point["dtype"], point["seed"])
+    inputs = values.make(kernel.operation, bench.place.torch_device)
+    call = kernel.prepare(*inputs)
+    call(*inputs)
+    bench.flush()
+    torch.cuda.synchronize()  # nothing else is running when the range begins or when it ends
+    with torch.cuda.nvtx.range("{}", point["range"]), torch.cuda.profiler.profile():
+        call(*inputs)
+        torch.cuda.synchronize()
+    return {"status": "ok"}
 
 
 def _measure(point: dict[str, Any], bench: Bench, stage: Stage, ask: Ask | None) -> dict[str, Any]:
@@ -309,27 +323,3 @@ def _unfinished_us(subject: Subject) -> float:
         clock.synchronize()
         left.append(1e6 * (clock.now_s() - returned))
     return min(left)
-
-
-def profile(point: dict[str, Any], bench: Bench) -> dict[str, Any]:
-    """Calls a point's kernel twice, the second time with L2 flushed and inside an NVTX range.
-
-    A profiler that waits for ``cudaProfilerStart`` is on inside. Nothing launched before is still
-    running when the range begins, nor anything of it when it ends. The point has a ``range``, its
-    name, in place of `measure`'s timing; ``status``, ``reason`` and ``sticky`` are returned.
-    """
-
-    def two_calls() -> dict[str, Any]:
-        kernel = build_kernel(point["kernel"])
-        values = Values((point["rows"], point["cols"]), point["dtype"], point["seed"])
-        inputs = values.make(kernel.operation, bench.place.torch_device)
-        call = kernel.prepare(*inputs)
-        call(*inputs)
-        bench.flush()
-        torch.cuda.synchronize()
-        with torch.cuda.nvtx.range("{}", point["range"]), torch.cuda.profiler.profile():
-            call(*inputs)
-            torch.cuda.synchronize()
-        return {"status": "ok", "reason": None}
-
-    return _guarded(two_calls, bench)
