@@ -31,20 +31,15 @@ class Values:
     """
 
     shape: Shape  # the point's
-    dtype: str  # the point's, by name
+    dtype: torch.dtype  # likewise
     seed: int  # that its inputs were made from
     rows: tuple[int, ...] | None = None  # which of them, in order; None for all
     other: int | None = None  # None for the inputs' own values
     hard: tuple[str, ...] | None = None  # the kind of `hard` of each of the other rows
 
-    @property
-    def torch_dtype(self) -> torch.dtype:
-        """The point's dtype."""
-        return getattr(torch, self.dtype)  # type: ignore[no-any-return]
-
     def make(self, operation: Operation, device: str) -> Inputs:
         """The inputs."""
-        inputs = operation.make_inputs(self.shape, self.torch_dtype, device, self.seed)
+        inputs = operation.make_inputs(self.shape, self.dtype, device, self.seed)
         if self.other is not None:
             inputs = self.make_other(operation, inputs)
         return inputs if self.rows is None else rows_of(operation, inputs, self.rows)
@@ -53,7 +48,7 @@ class Values:
         """The other values, beside what all rows of the inputs share."""
         assert self.other is not None
         shape, seed = (self.other, *self.shape[1:]), self.seed + OTHER_SEED
-        others = operation.make_inputs(shape, self.torch_dtype, inputs[0].device, seed)
+        others = operation.make_inputs(shape, self.dtype, inputs[0].device, seed)
         made = []
         for array, x, y in zip(operation.inputs, inputs, others, strict=True):
             if self.hard is not None and array.name in operation.logits:

@@ -94,7 +94,8 @@ def _status(error: Exception) -> str:
 def _profiled(point: dict[str, Any], bench: Bench) -> dict[str, Any]:
     """Two calls, the second with L2 flushed, in the point's range, and any profiler on."""
     kernel = build_kernel(point["kernel"])
-    values = Values((point["rows"], point["cols"]), point["dtype"], point["seed"])
+    dtype: torch.dtype = getattr(torch, point["dtype"])
+    values = Values((point["rows"], point["cols"]), dtype, point["seed"])
     inputs = values.make(kernel.operation, bench.place.torch_device)
     call = kernel.prepare(*inputs)
     call(*inputs)
@@ -113,7 +114,8 @@ def _measure(point: dict[str, Any], bench: Bench, stage: Stage, ask: Ask | None)
         timing["timer"] = "events" if device.kind == "cuda" else "host"
     protocol = Protocol.model_construct(**timing)  # the parent has validated it
     kernel = build_kernel(point["kernel"])
-    values = Values((point["rows"], point["cols"]), point["dtype"], point["seed"])
+    dtype: torch.dtype = getattr(torch, point["dtype"])
+    values = Values((point["rows"], point["cols"]), dtype, point["seed"])
     stage("sampling")
     trial = Trial(kernel, values, bench, protocol.cache == "cold", ask)
     subject = trial.subject
@@ -240,7 +242,7 @@ def _poison(trial: Trial) -> None:
     """Leaves NaN, or −77, where outputs are likely to lie, in place of the last right answer."""
     operation, values = trial.kernel.operation, trial.values
     held = []
-    for shape, dtype in operation.layout(operation.outputs, values.shape, values.torch_dtype):
+    for shape, dtype in operation.layout(operation.outputs, values.shape, values.dtype):
         value = torch.nan if dtype.is_floating_point else -77
         held.append(torch.full(shape, value, dtype=dtype, device=trial.bench.place.torch_device))
 

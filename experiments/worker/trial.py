@@ -118,7 +118,7 @@ class Trial:
             return inputs
 
         sizes = operation.sizes(values.shape)
-        moved = operation.compulsory.bytes(sizes, values.torch_dtype.itemsize)
+        moved = operation.compulsory.bytes(sizes, values.dtype.itemsize)
         if device.kind == "cpu":
             require(moved)
         inputs = make(0)
