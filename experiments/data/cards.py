@@ -28,18 +28,15 @@ def card_of(gpu: str) -> Card:
 
 def description_of(gpu: str) -> dict[str, Any] | None:
     """The file of the card that the driver calls ``gpu``, None where no file's ``match`` does."""
-    matching = (d for d in descriptions() if d.get("match") and re.search(d["match"], gpu))
-    return next(matching, None)
-
-
-def descriptions() -> tuple[dict[str, Any], ...]:
-    """Every file of ``conf/gpu``, by name."""
-    return tuple(read_yaml(CONF / "gpu").values())
+    files = read_yaml(CONF / "gpu").values()
+    return next((d for d in files if d.get("match") and re.search(d["match"], gpu)), None)
 
 
 def known_cards() -> list[Card]:
     """The cards with a memory bandwidth, fastest first."""
-    known = [card for card in map(_card, descriptions()) if card.peak_gbps is not None]
+    known = [
+        card for card in map(_card, read_yaml(CONF / "gpu").values()) if card.peak_gbps is not None
+    ]
     return sorted(known, key=lambda card: (-(card.peak_gbps or 0), card.name))
 
 

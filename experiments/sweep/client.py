@@ -49,10 +49,6 @@ class WorkerDied(Exception):
         self.status = status
 
 
-class _NoMessage(OSError):
-    """A worker sent something else; one line."""
-
-
 @dataclass(eq=False)
 class Worker:
     """One worker process on one card, started when first needed and again after it died."""
@@ -154,7 +150,7 @@ class Worker:
                 elif isinstance(reply, dict) and answer.get("number") == self._requests:
                     return reply
                 else:
-                    raise _NoMessage(f"it sent {str(answer)[:60]}, which is not an answer")
+                    raise ChildProcessError(f"it sent {str(answer)[:60]}, which is not an answer")
         except WorkerDied:  # the judge did
             self.stop()
             raise
@@ -179,11 +175,11 @@ class Worker:
             if isinstance(message, dict) and line.endswith(b"\n"):
                 return message
         shown = line[:60].decode("utf-8", "replace").rstrip()
-        raise _NoMessage(f"it sent {shown!r}, which is not a message")
+        raise ChildProcessError(f"it sent {shown!r}, which is not a message")
 
     def _ending(self, error: Exception) -> str:
         """Why there is no answer: what was sent instead, or the signal or the exit status."""
-        if isinstance(error, _NoMessage | TimeoutError) or self.process is None:
+        if isinstance(error, ChildProcessError | TimeoutError) or self.process is None:
             return str(error)
         try:
             code = self.process.wait(timeout=5)

@@ -134,9 +134,9 @@ class Changing:
     def intact(self) -> bool:
         """Whether the rows hold what they were given, bit for bit."""
         return all(
-            torch.equal(_bits(slot), _bits(value))
+            torch.equal(*(x.reshape(-1).view(torch.uint8) for x in pair))
             for place in range(len(self.rows))
-            for slot, value in self._pairs(place)
+            for pair in self._pairs(place)
         )
 
     def given(self, places: Sequence[int]) -> tuple[Inputs, Values]:
@@ -149,7 +149,3 @@ class Changing:
         others = [self._made[i][place] for i in self._by_rows]
         values = others if place in self.held else self._own[place]
         return zip(self._slots[place], values, strict=True)
-
-
-def _bits(x: torch.Tensor) -> torch.Tensor:
-    return x.reshape(-1).view(torch.uint8)
