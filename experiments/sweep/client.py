@@ -38,15 +38,11 @@ class WorkerError(UserError):
 
 
 class WorkerDied(Exception):
-    """The worker ended during a request, or was ended because it took too long.
-
-    Attributes:
-        status: The row status it amounts to, ``crashed`` or ``timeout``.
-    """
+    """The worker ended during a request, or was ended because it took too long."""
 
     def __init__(self, status: str, reason: str) -> None:
         super().__init__(reason)
-        self.status = status
+        self.status = status  # of the row that it amounts to: ``crashed`` or ``timeout``
 
 
 @dataclass(eq=False)

@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -93,12 +94,10 @@ class Sweep:
     ) -> None:
         self.plan, self.pool, self.ledger, self.options = plan, pool, ledger, options
         self.name, self.measured, self._stopping = "", list[Row](), threading.Event()
-        due = {x.identity for x in plan.points if self._is_due(x)}
         # what is tried again takes its neighbours along: a ratio compares neighbours in time
-        tried = [x for x in plan.points if x.identity in due and ledger.latest(x.identity)]
-        again = {(x.round, x.job.shard, x.place) for x in tried}
-        due |= {x.identity for x in plan.points if (x.round, x.job.shard, x.place) in again}
-        self.due = [x for x in plan.points if x.identity in due]
+        near = attrgetter("round", "job.shard", "place")
+        again = {near(x) for x in plan.points if self._is_due(x) and ledger.latest(x.identity)}
+        self.due = [x for x in plan.points if self._is_due(x) or near(x) in again]
 
     def _is_due(self, point: Point) -> bool:
         """Whether a point must be measured now."""

@@ -171,12 +171,8 @@ def check_folders(folders: Iterable[Any], given: str) -> None:
                 raise UserError(f"{file} has more than {MOST_ALIASES} aliases (*name)")
 
 
-def values_of(override: Override) -> list[str]:
-    """What an override is in jobs: ``key=value``, of a list or a glob one for each value.
-
-    Raises:
-        UserError: the list or the glob has no value.
-    """
+def _values_of(override: Override) -> list[str]:
+    """What an override is in jobs: ``key=value``, of a list or a glob one for each value."""
     key, value = override.get_key_element(), override.value()
     if override.is_delete():
         return [str(override.input_line)]
@@ -209,7 +205,7 @@ def combinations(overrides: Sequence[str]) -> list[list[str]]:
         preset = hydra.compose("config", whole, return_hydra_config=True)
         given = preset.hydra.sweeper.params or {}
         typed = parser.parse_overrides([f"{key}={value}" for key, value in given.items()]) + typed
-    found = {override.get_key_element(): values_of(override) for override in typed}
+    found = {override.get_key_element(): _values_of(override) for override in typed}
     names = list(dict.fromkeys(one.partition("=")[2] for one in found.get("kernel", ["="])))
     kernels = [_of_kernel(name, names, found) for name in names]
     if (count := sum(math.prod(map(len, own)) for own in kernels)) > MOST_POINTS:

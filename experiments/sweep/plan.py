@@ -10,6 +10,7 @@ import hashlib
 import json
 import random
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -105,21 +106,12 @@ def key_of(
     return hashlib.sha256(text.encode()).hexdigest()[:20]
 
 
-def interleave(points: Iterable[Point], seed: int, round_: int) -> list[Point]:
-    """A shard's points of one round: shapes in random order, and all kernels at a shape together.
-
-    A ratio or a share of the roof then compares neighbours in time; the kernels' order among
-    themselves is random too, so that no kernel always follows the same one.
-    """
+def _interleave(points: Iterable[Point], seed: int, round_: int) -> list[Point]:
+    """A shard's points of one round: shapes in random order, the kernels of each one together."""
     dice = random.Random(f"{seed}/{round_}")
-    places: dict[tuple[str, int, int], list[Point]] = {}
-    for point in points:
-        places.setdefault(point.place, []).append(point)
-    order = list(places)
-    dice.shuffle(order)
-    for group in places.values():
-        dice.shuffle(group)
-    return [point for place in order for point in places[place]]
+    rank = defaultdict[tuple[str, int, int], float](dice.random)
+    # random among themselves, too: no kernel always follows the same one
+    return sorted(points, key=lambda point: (rank[point.place], dice.random()))
 
 
 @dataclass
@@ -154,7 +146,7 @@ def make_plan(jobs: Sequence[Job], pool: WorkerPool) -> Plan:
             for point in _visit(shards[shard], variants, pool, cards[shard], round_):
                 asked.setdefault(point.job.name, []).append(point.identity)
                 visit.setdefault(point.key, point)
-            for point in interleave(visit.values(), seed, round_):
+            for point in _interleave(visit.values(), seed, round_):
                 points.setdefault(point.identity, point)  # another shard may ask for it, too
     return Plan(list(jobs), variants, [*points.values()], asked)
 
