@@ -57,14 +57,10 @@ class TensorCount(Written):
 
 
 class Count(Record):
-    """What one call requested.
-
-    ``reason`` says why it cannot be counted (method ``none``, no tensors), or that it is nominal in
-    one operation, and so taken from the model.
-    """
+    """What one call requested."""
 
     method: Literal["interpreter", "dispatch", "none"]
-    reason: Text | None = None
+    reason: Text | None = Field(None, description="why it cannot be counted, or is nominal")
     tensors: list[TensorCount] = []
     model_reads: Whole
     model_writes: Whole

@@ -162,7 +162,7 @@ class Sweep:
         if self._stopping.is_set():
             return False  # the worker was ended under the point, which says nothing of it
         known, there = self.ledger.latest(point.identity), worker.handshake
-        highest = self.ledger.highest_mhz(point.gpu, there["environment"].get("mark"))
+        highest = self.ledger.highest_mhz.get((point.gpu, there["environment"].get("mark")))
         outcome = outcome | {"suspect": suspicions(outcome, highest)}
         row = row_of(point, outcome, there, self.name, known.attempt + 1 if known else 1)
         row = self.ledger.record(point.job.name, row)

@@ -46,10 +46,6 @@ ONE_CHOICE = ("experiment", "hydra/launcher")
 CHOSEN = ("kernel", *GROUPS, *ONE_CHOICE)
 # Of Hydra's own options these do something here.
 OURS = r"hydra\.(launcher\.(?!_)\w+(\.\w+)*|searchpath)"
-OF_HYDRA = (
-    "is not for this program; of Hydra's own, hydra/launcher, hydra.launcher.* and "
-    "hydra.searchpath may be set, and out= names the folder that takes the rows"
-)
 NO_LAUNCHER = (
     "would run jobs one by one or beside each other, and a ratio compares neighbours in time; "
     "hydra.launcher.cards=all spreads a sweep over cards, hydra/launcher=slurm over nodes"
@@ -60,12 +56,8 @@ OUTSIDE = "outside"  # the configuration of a function of any file
 # These say which kernel from outside is meant: its name in rows says it, and a path is private.
 PLACED = re.compile(r"[+~]*kernel\.(file|function|operation|traffic)=")
 # These choose a job's place, or how the sweep is run; they are not variations of what is measured.
-ELSEWHERE = re.compile(
-    PLACED.pattern
-    + r"|[+~]*((kernel|grid|dtype|gpu|experiment|name|twin|"
-    + "|".join(SHARED)
-    + r")=|(tracker|hydra)[./])"
-)
+WHERE = "|".join(("kernel", "grid", "dtype", "gpu", "experiment", "name", "twin", *SHARED))
+ELSEWHERE = re.compile(rf"{PLACED.pattern}|[+~]*(({WHERE})=|(tracker|hydra)[./])")
 # An option inside a group takes a value, which decides nothing of what else is composed.
 VALUE = re.compile(r"(?!hydra\.)\w+(\.\w+)+=")
 
@@ -149,7 +141,10 @@ def _check(override: Override) -> None:
             if "schema" in parts or not all(re.fullmatch(PLAIN, part) for part in parts):
                 raise UserError(f"{line} names no file of conf/{key}/; --help lists them")
     elif re.match(r"hydra\b", key) and (override.is_delete() or not re.fullmatch(OURS, key)):
-        raise UserError(f"{line} {OF_HYDRA}")
+        raise UserError(
+            f"{line} is not for this program; of Hydra's own, hydra/launcher, hydra.launcher.* and "
+            "hydra.searchpath may be set, and out= names the folder that takes the rows"
+        )
     elif key == "hydra.searchpath":
         check_folders(value if isinstance(value, list) else [value], line)
 

@@ -66,7 +66,7 @@ class Ledger:
     def __init__(self, out: Path, reads: bool = False) -> None:
         self._out = out
         self._latest: dict[Identity, Row] = {}
-        self._highest_mhz: dict[tuple[str, str | None], float] = {}
+        self.highest_mhz: dict[tuple[str, str | None], float] = {}  # SM clock by GPU and mark
         self._files: dict[Path, tuple[int, int]] = {}  # as this sweep left them: inode and size
         self._threads, self._count = threading.Lock(), 0
         for path in rows_files(out):
@@ -90,10 +90,6 @@ class Ledger:
     def rows_of(self, identities: Iterable[Identity]) -> list[Row]:
         """The last attempt at each point that has one."""
         return [row for one in identities if (row := self.latest(one)) is not None]
-
-    def highest_mhz(self, gpu: str, mark: str | None) -> float | None:
-        """The highest SM clock that any row saw on a card with this mark."""
-        return self._highest_mhz.get((gpu, mark))
 
     def record(self, job: str, row: Row) -> Row:
         """Adds a row, with its place in the order, to a job's file, and gives it.
@@ -135,7 +131,7 @@ class Ledger:
             self._latest[row.identity] = row
         if row.sm_clock_mhz is not None:
             card = row.gpu, row.environment.get("mark")
-            self._highest_mhz[card] = max(row.sm_clock_mhz, self._highest_mhz.get(card, 0.0))
+            self.highest_mhz[card] = max(row.sm_clock_mhz, self.highest_mhz.get(card, 0.0))
 
 
 def append_row(path: Path, row: Row) -> tuple[int, int]:
