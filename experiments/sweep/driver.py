@@ -22,15 +22,7 @@ from experiments.sweep.cards import WorkerPool, cards_of
 from experiments.sweep.client import WorkerError
 from experiments.sweep.jobs import Job, options_of
 from experiments.sweep.plan import Plan, Point, make_plan
-from experiments.sweep.record import (
-    Ledger,
-    folder_lock,
-    measure,
-    row_of,
-    save_plan,
-    suspicions,
-    sweep_name,
-)
+from experiments.sweep.record import Ledger, folder_lock, measure, row_of, save_plan, sweep_name
 from experiments.sweep.summary import Progress, account, print_estimate, print_summary
 from experiments.wandb import mirror, tracker_of
 
@@ -161,10 +153,7 @@ class Sweep:
             outcome = {"status": "crashed", "reason": f"no worker could be started: {error}"}
         if self._stopping.is_set():
             return False  # the worker was ended under the point, which says nothing of it
-        known, there = self.ledger.latest(point.identity), worker.handshake
-        highest = self.ledger.highest_mhz.get((point.gpu, there["environment"].get("mark")))
-        outcome = outcome | {"suspect": suspicions(outcome, highest)}
-        row = row_of(point, outcome, there, self.name, known.attempt + 1 if known else 1)
+        row = row_of(point, outcome, worker, self.name, self.ledger)
         row = self.ledger.record(point.job.name, row)
         self.measured.append(row)
         if row.status == "crashed":

@@ -227,13 +227,16 @@ def suspicions(row: Mapping[str, Any], highest_mhz: float | None) -> list[str]:
 
 
 def row_of(
-    point: Point, outcome: dict[str, Any], handshake: dict[str, Any], sweep: str, attempt: int = 1
+    point: Point, outcome: dict[str, Any], worker: Worker, sweep: str, ledger: Ledger | None = None
 ) -> Row:
-    """A row, from a point's declaration, its outcome, and the worker's handshake.
+    """A row, from a point's declaration and its outcome; a ledger has the rows from before.
 
     What no row can hold, such as a time below zero, is not an answer: the worker counts as crashed.
     """
-    timing = point.job.config["timing"]
+    timing, there = point.job.config["timing"], worker.handshake
+    known = None if ledger is None else ledger.latest(point.identity)
+    card = point.gpu, there["environment"].get("mark")
+    highest_mhz = None if ledger is None else ledger.highest_mhz.get(card)
     # The files beside a row follow the latest command; what repeats the row stays with it.
     provenance = {
         "target": point.variant["target"],
@@ -244,11 +247,11 @@ def row_of(
     if packages := point.variant["packages"]:  # the variant's own, beside torch and Triton
         provenance["packages"] = packages
     fields = {
-        "attempt": attempt,
+        "attempt": known.attempt + 1 if known else 1,
         "sweep": sweep,
         "kernel": point.job.kernel,
-        "host_cards": handshake.get("host_cards"),
-        "environment": handshake["environment"] | provenance,
+        "host_cards": there.get("host_cards"),
+        "environment": there["environment"] | provenance,
         "model_formula": point.variant["formula"],
         **{name: getattr(point, name) for name in ("key", "card", "round", "device", "gpu")},
         **{name: point.variant[name] for name in ("operation", "roof", "params")},
@@ -256,7 +259,7 @@ def row_of(
         **{name: point.declared[name] for name in DECLARED},
     }
     try:
-        return validated(Row, outcome | fields)
+        return validated(Row, outcome | {"suspect": suspicions(outcome, highest_mhz)} | fields)
     except ValueError as error:
         crash = {"status": "crashed", "reason": f"the worker's answer makes no row: {error}"}
         unsaid = dict.fromkeys(["model_formula", *DECLARED[3:]])  # they may be what is wrong

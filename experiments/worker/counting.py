@@ -200,10 +200,9 @@ class Recorder(TorchDispatchMode):
 
         def access(builder: Any, *arguments: Any, **options: Any) -> Any:
             pointers = arguments[pointers_at]
-            mask = (
-                True if mask_at is None or arguments[mask_at] is None else arguments[mask_at].data
-            )
-            lanes = np.broadcast_to(mask, np.shape(pointers.data)).astype(bool)
+            mask = None if mask_at is None else arguments[mask_at]
+            active = True if mask is None else mask.data
+            lanes = np.broadcast_to(active, np.shape(pointers.data)).astype(bool)
             addresses = np.asarray(pointers.data).astype(np.int64)[lanes]
             width = max(1, pointers.get_element_ty().primitive_bitwidth // 8)
             for place, tensor in self._tensors.items():
