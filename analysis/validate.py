@@ -24,13 +24,12 @@ from pydantic import BaseModel
 
 from analysis.format import visible
 from analysis.load import Declarations
-from experiments.data.cards import card_of, descriptions
+from experiments.data.cards import card_of
 from experiments.data.files import RowsError, parse_json, read_json, read_lines, validated
-from experiments.data.jobs import Config, SweepNote
+from experiments.data.jobs import CONF, Config, SweepNote, read_yaml
 from experiments.data.metrics import gbps
-from experiments.data.recordings import CONFIG, JOBS, pack
 from experiments.data.records import KINDS
-from experiments.data.rows import PACKED_ROWS, ROWS, Row, parse_row
+from experiments.data.rows import CONFIG, JOBS, PACKED_ROWS, ROWS, Row, pack, parse_row
 from experiments.data.statistics import median
 
 SHOWN = 20  # problems that are listed
@@ -170,7 +169,7 @@ def _value(path: Path, where: str, value: Any, found: Findings) -> None:
     if isinstance(model, SweepNote):
         found.sweeps[path.parent] = model.sweep
     elif isinstance(model, Config):
-        known = {None, *(one.get("match") for one in descriptions())}
+        known = {None, *(one.get("match") for one in read_yaml(CONF / "gpu").values())}
         if model.gpu.match not in known or model.tracker.entity is not None:
             fault = "gpu.match is in no file of conf/gpu, or tracker.entity names an account"
             found.problem(where, fault, "set both to null there")

@@ -19,15 +19,14 @@ from contextlib import redirect_stdout, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.child import ROOT
 from experiments.data.errors import Parser, SweepFailed, UserError, command
-from experiments.data.jobs import CONF, read_yaml
-from experiments.data.metrics import derive, latest
+from experiments.data.jobs import CONF, ROOT, read_yaml
+from experiments.data.metrics import compared, derive, latest
 from experiments.data.rows import Row, read_rows, rows_files
 from experiments.run import act_on
 from experiments.sweep.client import Worker, WorkerDied, drives
 from experiments.sweep.jobs import OUTSIDE, outside_name
-from experiments.sweep.summary import compared, interval, print_table
+from experiments.sweep.summary import interval, print_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -169,7 +168,7 @@ def measured(
     operation = operation or str(read_yaml(CONF / "kernel")[OUTSIDE]["operation"])
     asked = {"file": str(path), "function": function, "operation": operation, "traffic": traffic}
     on_card = "gpu=cpu" not in overrides and drives()
-    found = inspected(asked, "auto" if on_card else "cpu")
+    found = _inspected(asked, "auto" if on_card else "cpu")
     folder = Path(out) if out else OUTPUTS / f"{path.stem}-{function}"
     words = [
         f"kernel={','.join(['outside', *found['rivals']])}",
@@ -185,12 +184,8 @@ def measured(
     return [outside_name(path, one) for one in found["functions"]], folder
 
 
-def inspected(kernel: dict[str, Any], device: str) -> dict[str, Any]:
-    """What a worker finds in a file: kernels, operation, and the rivals that are installed.
-
-    Raises:
-        UserError: the file or the function cannot be measured.
-    """
+def _inspected(kernel: dict[str, Any], device: str) -> dict[str, Any]:
+    """What a worker finds in a file: kernels, operation, and the rivals that are installed."""
     worker = Worker(device, 0, OUTPUTS / "worker.log")
     try:
         reply = worker.request({"do": "inspect", "kernel": kernel}, inspecting=INSPECT_LIMIT_S)
@@ -218,19 +213,15 @@ def lines_of(rows: Sequence[Row], names: Sequence[str]) -> list[dict[str, Any]]:
 
 
 def _verdict(row: Row, line: Mapping[str, Any]) -> str:
-    """Faster or slower than the best other by more than the noise of one round, or neither.
-
-    The noise of a GPU is what two equal sweeps on an H200 differ by at such times in at most 5 % of
-    cases; of a CPU the interval alone counts.
-    """
+    """Faster or slower than the best other by more than the noise of one round, or neither."""
     if row.status != "ok":
         return ": ".join(filter(None, [row.status, row.reason]))
     if row.time_us is None:
         return "right; interpreted, not timed"
     if not line["best_other"]:
         return "nothing to compare with"
-    floor = 0.0
-    if row.device == "cuda":
+    floor = 0.0  # on a CPU the interval alone counts
+    if row.device == "cuda":  # two equal sweeps on an H200 differ by more in at most 5 % of cases
         ranges = json.loads(NOISE.read_text(encoding="utf-8"))["ranges"]
         floor = next(x["floor"] for x in ranges if row.time_us < (x["below_us"] or math.inf))
     if line["over_best_low"] > 1 + floor:

@@ -28,11 +28,11 @@ from pathlib import Path
 
 import pandas as pd
 
-from experiments import child
 from experiments.data.errors import UserError, command
-from experiments.data.records import COUNTERS, Counters, read_records, write_records
-from experiments.data.rows import read_rows
+from experiments.data.records import Counters, read_records, write_records
+from experiments.data.rows import COUNTERS, read_rows
 from experiments.profile import LIST
+from experiments.sweep.client import child_environment
 
 METRICS = {  # by the field of a record
     "kernel_us": "gpu__time_duration.sum",
@@ -60,8 +60,6 @@ VARIABLES = {
 }
 RANGES = "Push/Pop_Range"
 CACHE_CONTROL = "none, L2 flushed before the call"  # older records: all, before each launch
-SHARED = {*("operation", "kernel", "params", "rows", "cols", "dtype", "gpu")}
-SHARED |= {"model_reads", "model_writes"}
 
 
 def collect(arguments: Sequence[str]) -> int:
@@ -85,7 +83,7 @@ def collect(arguments: Sequence[str]) -> int:
     for file in (listed, log):  # of an earlier run
         file.unlink(missing_ok=True)
     asked = [sys.executable, "-m", "experiments.profile", *arguments, f"out={out}"]
-    variables = child.environment(os.environ) | VARIABLES
+    variables = child_environment(os.environ) | VARIABLES
     status = subprocess.run([ncu, *OPTIONS, "--log-file", log, *asked], env=variables).returncode
     text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
     launches, wrong = read_launches(text), errors_in(text)
@@ -107,9 +105,10 @@ def collect(arguments: Sequence[str]) -> int:
         elif word == "ok":
             word, sums = "recorded", mine.sum()
             sizes = sums.drop("kernel_us").round().astype(int)
-            fields = point.model_dump(include=SHARED) | sums.to_dict() | sizes.to_dict()
-            fields |= {"launches": len(mine), "environment": point.environment | about}
+            of_row = point.model_dump(include={*Counters.model_fields})
+            fields = of_row | sums.to_dict() | sizes.to_dict() | {"launches": len(mine)}
             fields["source"] = point.environment["source"]
+            fields["environment"] = point.environment | about
             one = Counters.model_validate(fields)
             points[_place(one)] = one
         statuses[word] += 1

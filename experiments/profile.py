@@ -55,8 +55,7 @@ def profile(jobs: Sequence[Job], cards: Any = (0,)) -> None:
                 continue
             worker = pool.place(point.job, point.card)
             outcome = measure(point, worker, name)
-            there = worker.handshake
-            row = row_of(point, outcome, sweep=out.name, attempt=1, handshake=there)
+            row = row_of(point, outcome, worker, out.name)
             about = {"kernel": point.job.label, "environment": row.environment | {"range": name}}
             done.append(row.model_copy(update=about))
             print(": ".join(filter(None, [name, row.status, row.reason])), flush=True)

@@ -14,12 +14,10 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from experiments.child import ROOT
 from experiments.data.errors import Parser, SweepFailed, UserError, command
 from experiments.data.files import validated
-from experiments.data.jobs import Config
-from experiments.data.recordings import Place, recorded_jobs
-from experiments.data.rows import Row
+from experiments.data.jobs import ROOT, Config
+from experiments.data.rows import Place, Row, recorded_jobs
 from experiments.sweep.driver import run
 from experiments.sweep.jobs import Job, kernel_of_today
 

@@ -84,15 +84,15 @@ def act_on(arguments: list[str]) -> None:
 
 def launch(words: Sequence[str]) -> None:
     """Hands all jobs to what ``hydra/launcher`` names, each composed as it is taken."""
-    asked, known = jobs.combinations(words), jobs.Composed()
-    _, of_hydra = jobs.composed(asked[0], known)
+    asked = jobs.combinations(words)
+    _, of_hydra = jobs.composed(asked[0])
     name = of_hydra.runtime.choices["hydra/launcher"]
     if name not in LAUNCHERS:
         raise UserError(f"hydra/launcher={name} {jobs.NO_LAUNCHER}")
     options: Any = OmegaConf.to_container(of_hydra.launcher, resolve=True)
-    found = (jobs.compose(one, known) for one in asked)
+    found = map(jobs.compose, asked)
     launcher = hydra.utils.get_method(options.pop("_target_"))
-    launcher([*found] if name == "profile" else jobs.with_roofs(found, known), **options)
+    launcher([*found] if name == "profile" else jobs.with_roofs(found), **options)
 
 
 if __name__ == "__main__":

@@ -24,11 +24,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from experiments import child
 from experiments.data.errors import SweepFailed, UserError, command, on_one_line
 from experiments.data.metrics import latest
-from experiments.data.recordings import recorded_jobs
-from experiments.data.rows import Row, rows_files
+from experiments.data.rows import Row, recorded_jobs, rows_files
+from experiments.sweep.client import child_environment
 from experiments.sweep.driver import run as run_sweep
 from experiments.sweep.jobs import Job, options_of
 from experiments.sweep.record import folder_lock, read_object, sweep_name, write_json
@@ -84,7 +83,7 @@ def run(composed: Iterable[Job], **given: Any) -> None:
         executor = _executor(out, given)
         shards = divide(jobs, out, on_card=given.get("gres") is not None)
         known = read_object(file)
-        queue = queue_states(known.values())
+        queue = _queue_states(known.values())
         rows = {shard: rows_of(out / "shards" / shard, mine) for shard, mine in shards.items()}
         states = {
             shard: look(mine, [row for row, _ in rows[shard]], known.get(shard, ""), queue)
@@ -153,7 +152,7 @@ def _executor(out: Path, given: Mapping[str, Any]) -> Any:
         raise UserError("there is no Slurm here (sbatch, srun, squeue); submit from a login node")
     options = {key: value for key, value in given.items() if value is not None}
     executor = submitit.SlurmExecutor(out.resolve() / "slurm" / "log", max_num_timeout=0)
-    path = child.environment(os.environ)["PYTHONPATH"]
+    path = child_environment(os.environ)["PYTHONPATH"]
     cpus = "SLURM_CPUS_PER_TASK"  # srun takes it from sbatch by another name alone
     here = [  # the checkout, whatever the site does with the environment
         f"cd {shlex.quote(os.getcwd())}",
@@ -210,13 +209,11 @@ def look(jobs: Sequence[Job], rows: Sequence[Row], latest: str, queue: States) -
     return State(word, why, points, done, failed)
 
 
-def queue_states(jobs: Iterable[str]) -> States:
-    """By job, Slurm's word for its state; a job that Slurm has forgotten is absent.
-
-    By ``squeue`` alone: submitit asks ``sacct``, and accounting may be off.
-    """
+def _queue_states(jobs: Iterable[str]) -> States:
+    """By job, Slurm's word for its state; a job that Slurm has forgotten is absent."""
     wanted = set(jobs)
     numbers = ",".join(sorted({job.partition("_")[0] for job in wanted}))
+    # submitit asks ``sacct``, and accounting may be off
     words = ["squeue", "--noheader", "--array", "--states=all", "--format=%i %T"]
     words += [f"--jobs={numbers}"] * bool(wanted)
     try:

@@ -27,11 +27,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from experiments import child
 from experiments.data.errors import Parser, UserError, command
 from experiments.data.jobs import TrackerConfig
 from experiments.data.metrics import DERIVED, derive
 from experiments.data.rows import EXPECTED, Row
+from experiments.sweep.client import child_environment
 from experiments.sweep.jobs import Job
 
 AXES = {"M": "rows", "N": "cols", "round": "round"}
@@ -159,16 +159,12 @@ def _waiting(files: Iterable[Path]) -> list[Path]:
 
 
 def _run(words: Sequence[str], folder: Path, text: str = "") -> str:
-    """Runs Python and gives its standard error; -P, as there is a wandb/ here.
-
-    Raises:
-        OSError: it failed, or did not end in time; its last line.
-    """
+    """Runs Python and gives its standard error; an `OSError` with its last line if it fails."""
     given = {k: v for k, v in os.environ.items() if k[:6] != "WANDB_" or k[6:] in KEPT}
     process = subprocess.Popen(
-        [sys.executable, "-P", *words],
+        [sys.executable, "-P", *words],  # the folder has a wandb/
         cwd=folder,
-        env=child.environment(given) | VARIABLES,
+        env=child_environment(given) | VARIABLES,
         text=True,
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,

@@ -1,10 +1,12 @@
-"""What a card's datasheet says, found by the name its driver gives it."""
+"""What a card's datasheet says, found by the name its driver gives it, and what NVML says of it."""
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from experiments.data.jobs import CONF, read_yaml
@@ -26,18 +28,14 @@ def card_of(gpu: str) -> Card:
 
 def description_of(gpu: str) -> dict[str, Any] | None:
     """The file of the card that the driver calls ``gpu``, None where no file's ``match`` does."""
-    matching = (d for d in descriptions() if d.get("match") and re.search(d["match"], gpu))
-    return next(matching, None)
-
-
-def descriptions() -> tuple[dict[str, Any], ...]:
-    """Every file of ``conf/gpu``, by name."""
-    return tuple(read_yaml(CONF / "gpu").values())
+    files = read_yaml(CONF / "gpu").values()
+    return next((d for d in files if d.get("match") and re.search(d["match"], gpu)), None)
 
 
 def known_cards() -> list[Card]:
     """The cards with a memory bandwidth, fastest first."""
-    known = [card for card in map(_card, descriptions()) if card.peak_gbps is not None]
+    cards = map(_card, read_yaml(CONF / "gpu").values())
+    known = [card for card in cards if card.peak_gbps is not None]
     return sorted(known, key=lambda card: (-(card.peak_gbps or 0), card.name))
 
 
@@ -46,3 +44,22 @@ def _card(described: Mapping[str, Any]) -> Card:
     l2_mib = facts.get("l2_mib")
     l2_bytes = None if l2_mib is None else l2_mib * 2**20
     return Card(described.get("name", ""), facts.get("memory_gbps"), l2_bytes)
+
+
+@cache
+def _nvml() -> Any:
+    with contextlib.suppress(Exception):
+        import pynvml
+
+        pynvml.nvmlInit()
+        return pynvml
+
+
+def ask_nvml(fact: str, *arguments: Any) -> Any:
+    """The answer of NVIDIA's management library, such as to ``DeviceGetCount``.
+
+    None without the library, a driver or permission, and for a fact that the card does not give.
+    """
+    with contextlib.suppress(Exception):
+        return getattr(_nvml(), f"nvml{fact}")(*arguments)
+    return None

@@ -5,9 +5,12 @@ from __future__ import annotations
 import argparse
 import io
 import os
+import platform
+import re
 import sys
 import traceback
 from collections.abc import Callable
+from pathlib import Path
 from typing import NoReturn
 
 from yaml import YAMLError
@@ -33,6 +36,16 @@ def on_one_line(text: str) -> str:
             joined += " " if joined[-1] in ":,.;" else ", "
         joined += line
     return joined
+
+
+def anonymous(error: BaseException) -> str:
+    """An error as one line of at most 300 characters, without paths, user or name of this host."""
+    text = " ".join(str(error).encode("utf-8", "replace").decode().split())
+    text = re.sub(r"(?:/[\w.@+-]+)+/([\w.@+-]+)", r"\1", text)
+    for private in (Path.home().name, platform.node()):
+        if len(private) > 2:
+            text = text.replace(private, "…")
+    return f"{type(error).__name__}: {text or type(error).__name__}"[:300]
 
 
 def command(

@@ -87,7 +87,7 @@ def read_json(path: Path) -> Any:
     Raises:
         RowsError: it is too long, no plain file or no JSON; it names the file.
     """
-    check_plain(path)
+    _check_plain(path)
     try:
         if path.stat().st_size > LINE_BYTES:
             raise ValueError(f"more than {LINE_BYTES / 2**20:g} MB")
@@ -105,7 +105,7 @@ def read_lines(path: Path) -> Iterator[tuple[int, bytes, bool]]:
         RowsError: a line is longer than `LINE_BYTES`, the file longer than `FILE_BYTES`, damaged,
             or no plain file.
     """
-    check_plain(path)
+    _check_plain(path)
     number = size = 0
     try:
         with path.open("rb", buffering=2**16) as plain:
@@ -161,13 +161,8 @@ def validated(kind: type[Model], value: Any) -> Model:
         raise ValueError(f"field {field!r}: {reason}" if field else reason) from None
 
 
-def check_plain(path: Path) -> None:
-    """Refuses what is not a plain file: reading a pipe would wait for ever.
-
-    Raises:
-        RowsError: it names the file.
-        OSError: there is none.
-    """
+def _check_plain(path: Path) -> None:
+    """Refuses what is not a plain file: reading a pipe would wait for ever."""
     if not stat.S_ISREG(path.stat().st_mode):
         raise RowsError(f"{path}: not a plain file")
 

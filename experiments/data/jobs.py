@@ -28,7 +28,8 @@ MOST = 100_000  # shapes of a grid: a sweep of more points is a slip of the keyb
 PLAIN = r"^\w[\w.,=+-]*$"  # a name that is one folder's, and climbs out of none
 MOST_POINTS = 500_000  # half a day of an H200's; planning holds each of them in memory
 NARROWEST, WIDEST = 256, 262144  # columns: between them widths are drawn
-CONF = Path(__file__).resolve().parents[2] / "conf"
+ROOT = Path(__file__).resolve().parents[2]
+CONF = ROOT / "conf"
 ABOUT = ("by", "roof")  # in a kernel's file: who made it, and its roof where that is not the copy
 OURS = "ours"  # made the variant that stands for this project in its operation
 
@@ -61,27 +62,16 @@ Samples = Annotated[int, Field(ge=1, le=MOST_SAMPLES)]  # more make rows too lon
 
 
 class GridConfig(Written):
-    """Shapes, named after what they reproduce.
+    """Shapes, named after what they reproduce."""
 
-    Attributes:
-        source: What they reproduce.
-        dtypes: Those that the source used.
-        rows: Sizes of M: one, a list, or ``{first, last, step}`` with both ends.
-        cols: Sizes of N, in the same forms.
-        labels: What each width of a list of ``cols`` is, in its order: whose vocabulary, say.
-        shapes: Further pairs [M, N].
-        elements: Instead of ``rows``, sizes of the matrix: a width has as many rows as fit one.
-        drawn: How many more widths ``seed`` draws, every other one odd, each at one of the sizes.
-        seed: Of the widths that are drawn.
-    """
-
-    source: Name
-    dtypes: list[Dtype]
-    rows: Axis | None = None
-    cols: Axis | None = None
-    labels: list[Text] = []
-    shapes: list[Annotated[list[Extent], Field(min_length=2, max_length=2)]] = []
-    elements: list[Extent] = []
+    source: Name  # what they reproduce
+    dtypes: list[Dtype]  # that the source used
+    rows: Axis | None = None  # sizes of M: one, a list, or ``{first, last, step}`` with both ends
+    cols: Axis | None = None  # sizes of N, in the same forms
+    labels: list[Text] = []  # what each width of a list of ``cols`` is: whose vocabulary, say
+    shapes: list[Annotated[list[Extent], Field(min_length=2, max_length=2)]] = []  # more [M, N]
+    elements: list[Extent] = []  # instead of ``rows``, sizes of the matrix: as many rows as fit one
+    # how many more widths ``seed`` draws, every other one odd, each at one of the sizes
     drawn: int = Field(0, ge=0, le=MOST)
     seed: int | None = None
 
@@ -128,20 +118,13 @@ class FactConfig(Written):
 
 
 class GpuConfig(Written):
-    """A card, as ``conf/gpu`` describes it.
-
-    Attributes:
-        match: A regular expression for the driver's name of it; None for ``auto`` and ``cpu``.
-        device: ``auto`` is CUDA where there is one.
-        card: Index of the card on the host to pin, None for the launcher's own choice.
-        facts: Datasheet figures by name, the unit in the name.
-    """
+    """A card, as ``conf/gpu`` describes it."""
 
     name: Name
-    match: Annotated[Text, AfterValidator(_regular)] | None
-    device: Literal["auto", "cuda", "cpu"]
-    card: int | None = Field(ge=0, lt=2**16)
-    facts: dict[Name, FactConfig]
+    match: Annotated[Text, AfterValidator(_regular)] | None  # for the driver's name of it
+    device: Literal["auto", "cuda", "cpu"]  # ``auto`` is CUDA where there is one
+    card: int | None = Field(ge=0, lt=2**16)  # index on the host; None: the launcher chooses
+    facts: dict[Name, FactConfig]  # datasheet figures by name, the unit in the name
 
 
 class TimingConfig(Written):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from experiments.data.jobs import kernel_makers
 from experiments.data.rows import Row
 
 COPY = "copy"
@@ -38,10 +40,10 @@ def plausible(rows: Sequence[Row]) -> list[Row]:
 
     An answer was kept then, or nobody waited for it. No ratio, figure or claim uses such a row.
     """
-    index = _index(rows)
+    near = _neighbours(rows)
     return [
         row.model_copy(update={"status": "implausible", "reason": why})
-        if (why := _implausible(row, index[neighbourhood(row)].get(("roof", row.roof or COPY))))
+        if (why := _implausible(row, _roof(row, near[neighbourhood(row)])))
         else row
         for row in rows
     ]
@@ -84,27 +86,24 @@ def derived(rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
     ``fraction_of_roof`` is of the roof that takes longest: effective over roof bandwidth, or
     ``arithmetic_us`` over the time where that is more.
     """
-    index = _index(rows)
+    near = _neighbours(rows)
     for row in rows:
-        own = _derived(row, index[neighbourhood(row)]) if timed(row) else {}
+        own = _derived(row, near[neighbourhood(row)]) if timed(row) else {}
         about = {"recording": row.recording, "roof": row.roof or COPY, "bounds": bounds(row)}
         yield dict.fromkeys(DERIVED) | own | about
 
 
-def _index(rows: Sequence[Row]) -> dict[tuple[Any, ...], dict[tuple[str, str], Row]]:
-    """By neighbourhood the rows that others are compared with: fastest roofs, and ``naive``."""
-    found = defaultdict[tuple[Any, ...], dict[tuple[str, str], Row]](dict)
-    for row in filter(timed, rows):
-        near = found[neighbourhood(row)]
-        if bounds(row):
-            fastest = near.get(("roof", row.operation), row)
-            near["roof", row.operation] = min(fastest, row, key=lambda each: each.time_us or 0)
-            for work in ARITHMETIC:
-                if _rate(row, work) > _rate(near.get(("roof of", work)), work):
-                    near["roof of", work] = row
-        elif row.kernel == "naive":
-            near["naive", row.operation] = row
+def _neighbours(rows: Sequence[Row]) -> dict[tuple[Any, ...], list[Row]]:
+    """By neighbourhood its timed rows, fastest first."""
+    found = defaultdict[tuple[Any, ...], list[Row]](list)
+    for row in sorted(filter(timed, rows), key=lambda one: one.time_us or 0.0):
+        found[neighbourhood(row)].append(row)
     return found
+
+
+def _roof(row: Row, near: Iterable[Row]) -> Row | None:
+    roof = row.roof or COPY
+    return next((one for one in near if one.operation == roof and bounds(one)), None)
 
 
 def bounds(row: Row) -> bool:
@@ -124,22 +123,25 @@ def neighbourhood(row: Row) -> tuple[Any, ...]:
     return *protocol, row.rows, row.cols, row.dtype
 
 
-def _rate(row: Row | None, work: str) -> float:
-    """Operations of a kind per µs, 0 where it does none."""
-    return (getattr(row, work) or 0) / (row.time_us or 1.0) if row is not None else 0.0
+def _least_us(row: Row, near: Iterable[Row]) -> Iterator[float]:
+    """The least time that each kind of its arithmetic takes, by the fastest roof of such."""
+    for work in ARITHMETIC:
+        if own := getattr(row, work):
+            rates = [(getattr(one, work) or 0) / (one.time_us or 1) for one in near if bounds(one)]
+            if fastest := max(rates, default=0):
+                yield own / fastest
 
 
-def _derived(row: Row, near: Mapping[tuple[str, str], Row]) -> dict[str, Any]:
+def _derived(row: Row, near: Sequence[Row]) -> dict[str, Any]:
     """What follows from a time, by itself and beside the rows that it is compared with."""
     values, time_us = dict[str, Any](), row.time_us or 0.0
     if row.model_bytes is not None:
         values["modelled_gbps"] = gbps(row.model_bytes, time_us)
     if row.compulsory_bytes is not None:
         values["effective_gbps"] = gbps(row.compulsory_bytes, time_us)
-    works = {work: near.get(("roof of", work)) for work in ARITHMETIC if getattr(row, work)}
-    times = [getattr(row, work) / _rate(most, work) for work, most in works.items() if most]
-    values["arithmetic_us"] = bound_us = max(times, default=None)
-    roof, naive = near.get(("roof", row.roof or COPY)), near.get(("naive", row.operation))
+    values["arithmetic_us"] = bound_us = max(_least_us(row, near), default=None)
+    roof, own = _roof(row, near), (row.operation, "naive")
+    naive = next((one for one in near if (one.operation, one.kernel) == own), None)
     if roof is not None and roof.time_us and roof.compulsory_bytes and row.compulsory_bytes:
         values["roof_gbps"] = gbps(roof.compulsory_bytes, roof.time_us)
         of_roof = values["effective_gbps"] / values["roof_gbps"]
@@ -154,3 +156,41 @@ def _derived(row: Row, near: Mapping[tuple[str, str], Row]) -> dict[str, Any]:
 def gbps(size_bytes: float, time_us: float) -> float:
     """Bytes over microseconds, as GB/s (1e9 bytes a second)."""
     return size_bytes / time_us / 1e3
+
+
+def compared(rows: Sequence[Row], names: Sequence[str] = ()) -> list[dict[str, Any]]:
+    """How each row's kernel compares with the others of its shape, protocol, round and card.
+
+    Kernels called ``names`` are no others of each other.
+
+    Returns:
+        By row ``share`` of the roof, and how many times as fast it is as the fastest other kernel
+        by PyTorch (``over_torch``) and of all (``over_best``, called ``best_other``). An interval,
+        ``_low`` and ``_high``, goes from one end of both times' to the other. NaN where there is
+        nothing to compare.
+    """
+    near, makers, found = _neighbours(rows), kernel_makers(), []
+    for row in rows:
+        there = near[neighbourhood(row)] if timed(row) else []
+        own = names if row.kernel in names else [row.kernel]
+        rivals = [r for r in there if r.operation == row.operation and r.kernel not in own]
+        by_torch = [one for one in rivals if makers.get(one.kernel) == "torch"]
+        line = _ratio("share", _roof(row, there), row)
+        for name, others in (("over_torch", by_torch), ("over_best", rivals)):
+            line |= _ratio(name, next(iter(others), None), row)
+        found.append(line | {"best_other": rivals[0].kernel if rivals else ""})
+    return found
+
+
+def _ratio(name: str, other: Row | None, row: Row) -> dict[str, Any]:
+    """Another's time for the same bytes over this one's, with the interval's ends."""
+    ends = [math.nan] * 3
+    if other is not None:
+        scale = (row.compulsory_bytes or 1) / (other.compulsory_bytes or 1)
+        (mine, low, high), (theirs, least, most) = (
+            (us, one.time_low_us or us, one.time_high_us or us)
+            for one in (row, other)
+            for us in [one.time_us or 0.0]
+        )
+        ends = [scale * theirs / mine, scale * least / high, scale * most / low]
+    return dict(zip((name, f"{name}_low", f"{name}_high"), ends, strict=True))

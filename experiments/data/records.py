@@ -28,6 +28,7 @@ from experiments.data.files import (
     validated,
     write_file,
 )
+from experiments.data.rows import COUNTERS as COUNTERS
 from experiments.data.rows import Dtype, Row
 
 
@@ -56,14 +57,10 @@ class TensorCount(Written):
 
 
 class Count(Record):
-    """What one call requested.
-
-    ``reason`` says why it cannot be counted (method ``none``, no tensors), or that it is nominal in
-    one operation, and so taken from the model.
-    """
+    """What one call requested."""
 
     method: Literal["interpreter", "dispatch", "none"]
-    reason: Text | None = None
+    reason: Text | None = Field(None, description="why it cannot be counted, or is nominal")
     tensors: list[TensorCount] = []
     model_reads: Whole
     model_writes: Whole
@@ -112,7 +109,7 @@ class Counters(Record, extra="ignore"):
     environment: JsonObject = {}
 
 
-COUNTS, TRACES, COUNTERS = "counts.jsonl", "traces.jsonl", "counters.jsonl"
+COUNTS, TRACES = "counts.jsonl", "traces.jsonl"
 KINDS: dict[str, type[Record]] = {COUNTS: Count, TRACES: Trace, COUNTERS: Counters}
 
 

@@ -19,7 +19,7 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from experiments.child import ask_nvml
+from experiments.data.cards import ask_nvml
 from experiments.data.errors import UserError
 from experiments.sweep.client import Worker, WorkerError
 from experiments.sweep.jobs import Job
@@ -86,9 +86,9 @@ def take(cards: Iterable[int]) -> contextlib.ExitStack:
             path = lock_of(bus_id)
             lock = FileLock(path, mode=FOR_ALL, thread_local=False)
             try:
-                try:
+                with contextlib.suppress(Timeout):
                     lock.acquire(timeout=0)
-                except Timeout:
+                if not lock.is_locked:
                     waiting = f"card {card} is in use by another sweep; waiting"
                     print(waiting, file=sys.stderr, flush=True)
                     lock.acquire()
@@ -101,21 +101,15 @@ def take(cards: Iterable[int]) -> contextlib.ExitStack:
 
 @dataclass
 class WorkerPool:
-    """The sweep's workers, one for each device and card, started when first asked for.
+    """The sweep's workers, one for each device and card, started when first asked for."""
 
-    Attributes:
-        log: Takes what workers print.
-        cards: The cards that jobs without a card of their own may run on.
-        measures: Whether workers prepare for measuring, on cards that are this sweep's alone until
-            the pool is closed; a dry run times nothing and waits for nobody.
-        patience_s: How long a worker may take to end by itself when the pool is closed.
-        workers: By device, card and, of a kernel from outside, its file.
-    """
-
-    log: Path
-    cards: Sequence[int]
+    log: Path  # takes what workers print
+    cards: Sequence[int]  # that jobs without a card of their own may run on
+    # whether workers prepare for measuring, on cards that are this sweep's alone until the pool is
+    # closed; a dry run times nothing and waits for nobody
     measures: bool = True
-    patience_s: float = 0.0
+    patience_s: float = 0.0  # how long a worker may take to end by itself when the pool is closed
+    # by device, card and, of a kernel from outside, its file
     workers: dict[tuple[str, int, str | None], Worker] = field(default_factory=dict)
     _locks: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
     _locked: set[int] = field(default_factory=set)

@@ -1,13 +1,15 @@
 """The parent's handle on a worker process: requests with time limits, and replacement.
 
-What a kernel or a library prints there goes to a log of bounded size. Whatever is not a message
-ends the worker with a reason, and the next request starts another.
+Messages are JSON objects, one per line of a socket. Whatever else comes ends the worker with a
+reason, and the next request starts another. What a kernel or a library prints there goes to a log
+of bounded size.
 """
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
+import json
 import os
 import signal
 import socket
@@ -20,14 +22,15 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from experiments import child
-from experiments.child import Channel, ChildError
 from experiments.data.errors import UserError
+from experiments.data.files import parse_json
+from experiments.data.jobs import ROOT
 
 START_LIMIT_S = 180.0
 START_ATTEMPTS = 3
 LEAVING_LIMIT_S = 60.0
 LARGEST_LOG = 4 << 20  # bytes
+LARGEST_MESSAGE = 256 << 20  # bytes; the description of 100,000 shapes takes 30 MB
 
 
 class WorkerError(UserError):
@@ -35,15 +38,11 @@ class WorkerError(UserError):
 
 
 class WorkerDied(Exception):
-    """The worker ended during a request, or was ended because it took too long.
-
-    Attributes:
-        status: The row status it amounts to, ``crashed`` or ``timeout``.
-    """
+    """The worker ended during a request, or was ended because it took too long."""
 
     def __init__(self, status: str, reason: str) -> None:
         super().__init__(reason)
-        self.status = status
+        self.status = status  # of the row that it amounts to: ``crashed`` or ``timeout``
 
 
 @dataclass(eq=False)
@@ -57,7 +56,8 @@ class Worker:
     judge: Worker | None = None  # of the answers of a file from outside, which it never imports
     handshake: dict[str, Any] = field(default_factory=dict)  # of the last process that was up
     process: subprocess.Popen[bytes] | None = None
-    _channel: Channel | None = None
+    _socket: Any = None  # None while there is no process
+    _lines: Any = None  # that come from it
     _up: bool = False
     _requests: int = 0
 
@@ -69,7 +69,7 @@ class Worker:
         Raises:
             WorkerError: its card is not visible, or its log is not a file.
         """
-        if self._channel is not None:
+        if self._socket is not None:
             return
         if self.device == "cuda" and not drives():
             raise WorkerError("this machine has no CUDA driver; gpu=cpu measures its CPU")
@@ -79,21 +79,19 @@ class Worker:
         except OSError as error:
             raise WorkerError(f"{self.log} cannot be written: {error.strerror}") from None
         own, theirs = socket.socketpair()
-        printed, output = os.pipe()
         command = [sys.executable, "-m", "experiments.worker", self.device]
         with theirs:
             self.process = subprocess.Popen(
                 [*command, *["prepare"] * self.measures, str(theirs.fileno())],
                 stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
                 env=variables,
                 start_new_session=True,  # Ctrl-C is the parent's to handle
                 pass_fds=(theirs.fileno(),),
             )
-        os.close(output)
-        threading.Thread(target=_keep, args=(printed, log), daemon=True).start()
-        self._channel, self._up = Channel(own), False
+        threading.Thread(target=_keep, args=(self.process.stdout, log), daemon=True).start()
+        self._socket, self._lines, self._up = own, own.makefile("rb"), False
 
     def start(self, attempts: int = START_ATTEMPTS) -> dict[str, Any]:
         """Starts it if it is not running, and gives its device and environment.
@@ -104,11 +102,10 @@ class Worker:
             WorkerError: it did not come up, or has no such device.
         """
         self.spawn()
-        assert self._channel is not None
         if self._up:
             return self.handshake
         try:
-            handshake = self._channel.receive(START_LIMIT_S)
+            handshake = self._receive(START_LIMIT_S)
         except OSError as error:
             why = self._ending(error)
             self.stop()
@@ -133,25 +130,23 @@ class Worker:
                 killed. The next request starts another.
         """
         self.start()
-        channel, stage = self._channel, next(iter(limits_s))
-        if channel is None:  # killed meanwhile
-            raise WorkerDied("crashed", f"the worker was ended while {stage}")
+        stage = next(iter(limits_s))
         self._requests += 1
         try:
-            channel.send({**message, "number": self._requests})
+            self._send({**message, "number": self._requests})
             while True:
-                answer = channel.receive(limits_s[stage])
+                answer = self._receive(limits_s[stage])
                 reply = answer.get("reply")
                 if "judge" in answer and self.judge is not None:
                     question = {"do": "judge", "path": str(answer["judge"])}
                     limits = {stage: limits_s[stage]} | limits_s
-                    channel.send({"verdict": self.judge.request(question, **limits)})
+                    self._send({"verdict": self.judge.request(question, **limits)})
                 elif answer.get("stage") in [*limits_s]:
                     stage = answer["stage"]
                 elif isinstance(reply, dict) and answer.get("number") == self._requests:
                     return reply
                 else:
-                    raise ChildError(f"it sent {str(answer)[:60]}, which is not an answer")
+                    raise ChildProcessError(f"it sent {str(answer)[:60]}, which is not an answer")
         except WorkerDied:  # the judge did
             self.stop()
             raise
@@ -163,9 +158,24 @@ class Worker:
             self.stop()
             raise WorkerDied("crashed", f"the worker died while {stage}: {why}") from None
 
+    def _send(self, message: Mapping[str, Any]) -> None:
+        self._socket.sendall(json.dumps(message).encode() + b"\n")
+
+    def _receive(self, limit_s: float) -> dict[str, Any]:
+        """The next message; a `TimeoutError` where nothing comes for so long."""
+        self._socket.settimeout(limit_s)
+        if not (line := self._lines.readline(LARGEST_MESSAGE)):
+            raise ConnectionResetError
+        with contextlib.suppress(ValueError):
+            message = parse_json(line)
+            if isinstance(message, dict) and line.endswith(b"\n"):
+                return message
+        shown = line[:60].decode("utf-8", "replace").rstrip()
+        raise ChildProcessError(f"it sent {shown!r}, which is not a message")
+
     def _ending(self, error: Exception) -> str:
         """Why there is no answer: what was sent instead, or the signal or the exit status."""
-        if isinstance(error, ChildError | TimeoutError) or self.process is None:
+        if isinstance(error, ChildProcessError | TimeoutError) or self.process is None:
             return str(error)
         try:
             code = self.process.wait(timeout=5)
@@ -178,25 +188,22 @@ class Worker:
 
         A profiler loses the records that a killed process had not handed over.
         """
-        channel, self._channel = self._channel, None
-        if channel is not None and self.process is not None:
-            channel.end()  # there are no more requests
+        if self._socket is not None and self.process is not None:
+            with contextlib.suppress(OSError):
+                self._socket.shutdown(socket.SHUT_WR)  # there are no more requests
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self.process.wait(patience_s)
-            _kill(self.process)
+            self.kill()
             self.process.wait()
-            channel.close()
+            self._lines.close()
+            self._socket.close()
+            self._socket = None
 
     def kill(self) -> None:
-        """Kills its process; the thread that waits for an answer gets an error."""
-        if self._channel is not None and self.process is not None:
-            _kill(self.process)
-
-
-def _kill(process: subprocess.Popen[bytes]) -> None:
-    """Kills a process and its own children."""
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
+        """Kills its process with its children; the thread that waits gets an error."""
+        if self._socket is not None and self.process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.process.pid, signal.SIGKILL)
 
 
 @cache
@@ -209,13 +216,19 @@ def drives() -> bool:
     return True
 
 
+def child_environment(given: Mapping[str, str]) -> dict[str, str]:
+    """An environment in which children find this checkout."""
+    path = os.pathsep.join([str(ROOT), *filter(None, [given.get("PYTHONPATH")])])
+    return {**given, "PYTHONPATH": path}
+
+
 def environment(device: str, card: int) -> dict[str, str]:
     """The environment variables of a worker, which decide the one card that it sees.
 
     Raises:
         WorkerError: ``CUDA_VISIBLE_DEVICES`` names fewer cards.
     """
-    variables = child.environment(os.environ)
+    variables = child_environment(os.environ)
     variables.pop("TRITON_INTERPRET", None)  # the worker decides by its device
     limited = variables.get("CUDA_VISIBLE_DEVICES")
     if device != "cpu" and limited != "":  # empty hides every card, and is left so
@@ -238,12 +251,10 @@ def _open_log(path: Path) -> int:
     return file
 
 
-def _keep(printed: int, log: int) -> None:
+def _keep(printed: Any, log: int) -> None:
     """Moves a worker's output into its log until that is full; the rest is read and dropped."""
-    with contextlib.suppress(OSError):
-        while data := os.read(printed, 1 << 16):
+    with printed, open(log, "wb", buffering=0) as file, contextlib.suppress(OSError):
+        while data := printed.read1():
             room = LARGEST_LOG - os.fstat(log).st_size
             with contextlib.suppress(OSError):  # a full disk must not stop the worker
-                os.write(log, data[: max(room, 0)])
-    os.close(printed)
-    os.close(log)
+                file.write(data[: max(room, 0)])

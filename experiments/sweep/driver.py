@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -21,15 +22,7 @@ from experiments.sweep.cards import WorkerPool, cards_of
 from experiments.sweep.client import WorkerError
 from experiments.sweep.jobs import Job, options_of
 from experiments.sweep.plan import Plan, Point, make_plan
-from experiments.sweep.record import (
-    Ledger,
-    folder_lock,
-    measure,
-    row_of,
-    save_plan,
-    suspicions,
-    sweep_name,
-)
+from experiments.sweep.record import Ledger, folder_lock, measure, row_of, save_plan, sweep_name
 from experiments.sweep.summary import Progress, account, print_estimate, print_summary
 from experiments.wandb import mirror, tracker_of
 
@@ -93,12 +86,10 @@ class Sweep:
     ) -> None:
         self.plan, self.pool, self.ledger, self.options = plan, pool, ledger, options
         self.name, self.measured, self._stopping = "", list[Row](), threading.Event()
-        due = {x.identity for x in plan.points if self._is_due(x)}
         # what is tried again takes its neighbours along: a ratio compares neighbours in time
-        tried = [x for x in plan.points if x.identity in due and ledger.latest(x.identity)]
-        again = {(x.round, x.job.shard, x.place) for x in tried}
-        due |= {x.identity for x in plan.points if (x.round, x.job.shard, x.place) in again}
-        self.due = [x for x in plan.points if x.identity in due]
+        near = attrgetter("round", "job.shard", "place")
+        again = {near(x) for x in plan.points if self._is_due(x) and ledger.latest(x.identity)}
+        self.due = [x for x in plan.points if self._is_due(x) or near(x) in again]
 
     def _is_due(self, point: Point) -> bool:
         """Whether a point must be measured now."""
@@ -162,11 +153,7 @@ class Sweep:
             outcome = {"status": "crashed", "reason": f"no worker could be started: {error}"}
         if self._stopping.is_set():
             return False  # the worker was ended under the point, which says nothing of it
-        known, there = self.ledger.latest(point.identity), worker.handshake
-        highest = self.ledger.highest_mhz(point.gpu, there["environment"].get("mark"))
-        outcome = outcome | {"suspect": suspicions(outcome, highest)}
-        attempt = known.attempt + 1 if known else 1
-        row = row_of(point, outcome, sweep=self.name, attempt=attempt, handshake=there)
+        row = row_of(point, outcome, worker, self.name, self.ledger)
         row = self.ledger.record(point.job.name, row)
         self.measured.append(row)
         if row.status == "crashed":

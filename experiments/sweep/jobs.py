@@ -11,9 +11,10 @@ import hashlib
 import itertools
 import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -45,10 +46,6 @@ ONE_CHOICE = ("experiment", "hydra/launcher")
 CHOSEN = ("kernel", *GROUPS, *ONE_CHOICE)
 # Of Hydra's own options these do something here.
 OURS = r"hydra\.(launcher\.(?!_)\w+(\.\w+)*|searchpath)"
-OF_HYDRA = (
-    "is not for this program; of Hydra's own, hydra/launcher, hydra.launcher.* and "
-    "hydra.searchpath may be set, and out= names the folder that takes the rows"
-)
 NO_LAUNCHER = (
     "would run jobs one by one or beside each other, and a ratio compares neighbours in time; "
     "hydra.launcher.cards=all spreads a sweep over cards, hydra/launcher=slurm over nodes"
@@ -59,41 +56,26 @@ OUTSIDE = "outside"  # the configuration of a function of any file
 # These say which kernel from outside is meant: its name in rows says it, and a path is private.
 PLACED = re.compile(r"[+~]*kernel\.(file|function|operation|traffic)=")
 # These choose a job's place, or how the sweep is run; they are not variations of what is measured.
-ELSEWHERE = re.compile(
-    PLACED.pattern
-    + r"|[+~]*((kernel|grid|dtype|gpu|experiment|name|twin|"
-    + "|".join(SHARED)
-    + r")=|(tracker|hydra)[./])"
-)
+WHERE = "|".join(("kernel", "grid", "dtype", "gpu", "experiment", "name", "twin", *SHARED))
+ELSEWHERE = re.compile(rf"{PLACED.pattern}|[+~]*(({WHERE})=|(tracker|hydra)[./])")
 # An option inside a group takes a value, which decides nothing of what else is composed.
 VALUE = re.compile(r"(?!hydra\.)\w+(\.\w+)+=")
-Composed = dict[tuple[str, ...], tuple[DictConfig, DictConfig]]  # by their overrides
 
 
 @dataclass(frozen=True)
 class Job:
-    """One Hydra job.
+    """One Hydra job."""
 
-    Attributes:
-        name: Its folder below ``out``: grid, dtypes and card, whatever else the overrides say of
-            it, and its label, as in ``wide/native-auto/timing=chain/online``.
-        kernel: Name of the kernel's configuration, and its twin's mark if any, as rows spell it.
-        config: The whole resolved configuration.
-        shapes: Pairs (M, N).
-        dtypes: Names of the dtypes to run.
-        overrides: What it was composed from.
-        only: By dtype, M and N the points that are measured, where they are not all.
-        roof: The operation whose fastest kernel is its roof.
-    """
-
+    # its folder below ``out``: grid, dtypes and card, whatever else the overrides say of it, and
+    # its label, as in ``wide/native-auto/timing=chain/online``
     name: str
-    kernel: str
-    config: dict[str, Any]
-    shapes: tuple[tuple[int, int], ...]
+    kernel: str  # the configuration's name, and its twin's mark if any, as rows spell it
+    config: dict[str, Any]  # all of it, resolved
+    shapes: tuple[tuple[int, int], ...]  # (M, N)
     dtypes: tuple[str, ...]
-    overrides: tuple[str, ...] = ()
-    only: frozenset[tuple[str, int, int]] = frozenset()
-    roof: str = COPY
+    overrides: tuple[str, ...] = ()  # what it was composed from
+    only: frozenset[tuple[str, int, int]] = frozenset()  # dtype, M, N, where not all are measured
+    roof: str = COPY  # the operation whose fastest kernel is its roof
 
     @property
     def label(self) -> str:
@@ -125,6 +107,7 @@ class Job:
 
 def register() -> None:
     """Makes the options and their defaults known to Hydra, before any composition."""
+    _composed.cache_clear()  # files may have changed
     models: dict[str, type[BaseModel]] = {"": Config} | GROUPS
     for group, model in models.items():
         node = {
@@ -134,12 +117,8 @@ def register() -> None:
         ConfigStore.instance().store(group=group or None, name="schema", node=node)
 
 
-def check_override(override: Override) -> None:
-    """Checks what Hydra would ignore in silence, or would answer with an error of its own code.
-
-    Raises:
-        UserError: naming the override at fault and what would be right.
-    """
+def _check(override: Override) -> None:
+    """Refuses what Hydra would ignore in silence, or would answer with an error of its own code."""
     key, line, value = override.key_or_group, str(override.input_line), override.value()
     if not key:
         raise UserError(f"{line} names no option; --help lists those there are")
@@ -162,7 +141,10 @@ def check_override(override: Override) -> None:
             if "schema" in parts or not all(re.fullmatch(PLAIN, part) for part in parts):
                 raise UserError(f"{line} names no file of conf/{key}/; --help lists them")
     elif re.match(r"hydra\b", key) and (override.is_delete() or not re.fullmatch(OURS, key)):
-        raise UserError(f"{line} {OF_HYDRA}")
+        raise UserError(
+            f"{line} is not for this program; of Hydra's own, hydra/launcher, hydra.launcher.* and "
+            "hydra.searchpath may be set, and out= names the folder that takes the rows"
+        )
     elif key == "hydra.searchpath":
         check_folders(value if isinstance(value, list) else [value], line)
 
@@ -184,12 +166,8 @@ def check_folders(folders: Iterable[Any], given: str) -> None:
                 raise UserError(f"{file} has more than {MOST_ALIASES} aliases (*name)")
 
 
-def values_of(override: Override) -> list[str]:
-    """What an override is in jobs: ``key=value``, of a list or a glob one for each value.
-
-    Raises:
-        UserError: the list or the glob has no value.
-    """
+def _values_of(override: Override) -> list[str]:
+    """What an override is in jobs: ``key=value``, of a list or a glob one for each value."""
     key, value = override.get_key_element(), override.value()
     if override.is_delete():
         return [str(override.input_line)]
@@ -216,36 +194,34 @@ def combinations(overrides: Sequence[str]) -> list[list[str]]:
     parser = OverridesParser.create(config_loader=GlobalHydra.instance().config_loader())
     typed = parser.parse_overrides([*overrides])
     for override in typed:
-        check_override(override)
+        _check(override)
     whole = [o for o in overrides if o.startswith(("experiment=", "hydra.searchpath="))]
     if any(o.startswith("experiment=") for o in whole):
         preset = hydra.compose("config", whole, return_hydra_config=True)
         given = preset.hydra.sweeper.params or {}
         typed = parser.parse_overrides([f"{key}={value}" for key, value in given.items()]) + typed
-    found = {override.get_key_element(): values_of(override) for override in typed}
-    if (count := math.prod(map(len, found.values()))) > MOST_POINTS:
+    found = {override.get_key_element(): _values_of(override) for override in typed}
+    names = list(dict.fromkeys(one.partition("=")[2] for one in found.get("kernel", ["="])))
+    kernels = [_of_kernel(name, names, found) for name in names]
+    if (count := sum(math.prod(map(len, own)) for own in kernels)) > MOST_POINTS:
         raise UserError(f"{count} jobs; a sweep has at most {MOST_POINTS} points")
-    return own_overrides([list(job) for job in itertools.product(*found.values())])
+    return [list(job) for own in kernels for job in itertools.product(*own)]
 
 
-def own_overrides(jobs: Sequence[Sequence[str]]) -> list[list[str]]:
-    """Each job's overrides, without those that are another kernel's alone; equal jobs once.
-
-    ``kernel.online.block_size=64`` is the tunable of one kernel of several, and ``kernel.file=``
-    the file of the kernel from outside.
-    """
-    chosen = [next((o[7:] for o in job if o.startswith("kernel=")), "") for job in jobs]
-    found: dict[tuple[str, ...], None] = {}
-    for name, job in zip(chosen, jobs, strict=True):
-        mine = []
-        for override in job:
-            of = re.match(r"([+~]*kernel\.)([\w-]+)\.", override)
-            if of and of[2] in chosen:
-                mine += [of[1] + override[of.end() :]] * (of[2] == name)
-            elif name == OUTSIDE or OUTSIDE not in chosen or not PLACED.match(override):
-                mine.append(override)
-        found[tuple(mine)] = None
-    return list(map(list, found))
+def _of_kernel(
+    name: str, names: Sequence[str], found: Mapping[str, Sequence[str]]
+) -> list[Sequence[str]]:
+    """The values of each override, by its key, without what is another kernel's of ``names``."""
+    own: list[Sequence[str]] = []
+    for key, values in found.items():
+        of = re.match(r"([+~]*kernel\.)([\w-]+)\.", key)
+        if key == "kernel":
+            own.append([f"kernel={name}"])
+        elif of and of[2] in names:  # as kernel.online.block_size=64
+            own += [[of[1] + one[of.end() :] for one in values]] * (of[2] == name)
+        elif name == OUTSIDE or OUTSIDE not in names or not PLACED.match(f"{key}="):
+            own.append(values)
+    return own
 
 
 def options_of(jobs: Sequence[Job]) -> dict[str, Any]:
@@ -267,11 +243,11 @@ def options_of(jobs: Sequence[Job]) -> dict[str, Any]:
     return options
 
 
-def with_roofs(jobs: Iterable[Job], known: Composed | None = None) -> Iterator[Job]:
+def with_roofs(jobs: Iterable[Job]) -> Iterator[Job]:
     """The jobs, each once, and then for those that have no roof its job: ``kernel=`` its name.
 
     A kernel's file names the operation that is its roof (``roof:``), where that is not the copy.
-    In a CUDA graph the copy is ``copy_triton``. ``known`` is as in `composed`.
+    In a CUDA graph the copy is ``copy_triton``.
     """
     found: dict[str, Job] = {}
     for job in jobs:
@@ -284,11 +260,11 @@ def with_roofs(jobs: Iterable[Job], known: Composed | None = None) -> Iterator[J
             roofed.add((job.neighbours, job.roof))
             kept = [o for o in job.overrides if not re.match(r"[+~]*(kernel[.=]|twin=)", o)]
             name = "copy_triton" if job.roof == COPY and job.in_graph else job.roof
-            yield compose([*kept, f"kernel={name}"], known)
+            yield compose([*kept, f"kernel={name}"])
 
 
-def composed(overrides: Sequence[str], known: Composed) -> tuple[DictConfig, DictConfig]:
-    """A job's configuration, and Hydra's own; ``known`` keeps what was composed in its context.
+def composed(overrides: Sequence[str]) -> tuple[DictConfig, DictConfig]:
+    """A job's configuration, and Hydra's own, whose context must be entered.
 
     Composing takes 70 ms: jobs that differ in values alone share it, and take these afterwards.
 
@@ -296,33 +272,32 @@ def composed(overrides: Sequence[str], known: Composed) -> tuple[DictConfig, Dic
         HydraException: it cannot be composed.
     """
     values = [one for one in overrides if VALUE.match(one)]
-    shared = tuple(one for one in overrides if one not in values)
-    if shared not in known:
-        known[shared] = _composed(shared)
-    own, of_hydra = copy.deepcopy(known[shared][0]), known[shared][1]
+    shared, of_hydra = _composed(tuple(one for one in overrides if one not in values))
+    own = copy.deepcopy(shared)
     try:
         for override in OverridesParser.create().parse_overrides(values):
             OmegaConf.update(own, override.key_or_group, override.value())
     except (HydraException, OmegaConfBaseException):  # Hydra says what is wrong
-        return _composed(overrides)
+        return _composed(tuple(overrides))
     return own, of_hydra
 
 
-def _composed(overrides: Sequence[str]) -> tuple[DictConfig, DictConfig]:
+@cache
+def _composed(overrides: tuple[str, ...]) -> tuple[DictConfig, DictConfig]:
     whole = hydra.compose("config", [*overrides], return_hydra_config=True)
     own = OmegaConf.masked_copy(whole, [str(key) for key in whole if key != "hydra"])
     OmegaConf.set_struct(own, True)  # it takes no new options
     return own, whole.hydra
 
 
-def compose(overrides: Sequence[str], known: Composed | None = None) -> Job:
-    """One job, composed in Hydra's context and checked; ``known`` is as in `composed`.
+def compose(overrides: Sequence[str]) -> Job:
+    """One job, composed in Hydra's context and checked.
 
     Raises:
         UserError: naming the option at fault.
         HydraException: it cannot be composed; or `OmegaConfBaseException`.
     """
-    own, of_hydra = composed(overrides, {} if known is None else known)
+    own, of_hydra = composed(overrides)
     choices = of_hydra.runtime.choices
     try:
         found: dict[str, Any] = OmegaConf.to_container(  # type: ignore[assignment]

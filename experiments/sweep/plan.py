@@ -10,6 +10,7 @@ import hashlib
 import json
 import random
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -39,27 +40,16 @@ Identity = tuple[str, int, int]  # key, card and round, as a row's
 
 @dataclass(frozen=True)
 class Point:
-    """One row to be.
+    """One row to be."""
 
-    Attributes:
-        job: The first job of the sweep that asks for it; its folder takes the row.
-        key: Hash of all that decides the measurement.
-        card: Index of the card it is measured on.
-        round: Which visit it is.
-        gpu: The device's name.
-        device: ``cuda`` or ``cpu``.
-        variant: The worker's description of the job: operation, backend, params, formula.
-        declared: Rows, cols, dtype, traffic, and the outcome if it is not to run, as described.
-    """
-
-    job: Job
-    key: str
-    card: int
-    round: int
-    gpu: str
-    device: str
-    variant: Mapping[str, Any]
-    declared: Mapping[str, Any]
+    job: Job  # the first of the sweep that asks for it; its folder takes the row
+    key: str  # hash of all that decides the measurement
+    card: int  # index of the card it is measured on
+    round: int  # which visit it is
+    gpu: str  # the device's name
+    device: str  # ``cuda`` or ``cpu``
+    variant: Mapping[str, Any]  # the worker's description of the job: operation, params, formula
+    declared: Mapping[str, Any]  # likewise rows, cols, dtype, traffic, and a `refusal`
 
     @property
     def identity(self) -> Identity:
@@ -116,38 +106,22 @@ def key_of(
     return hashlib.sha256(text.encode()).hexdigest()[:20]
 
 
-def interleave(points: Iterable[Point], seed: int, round_: int) -> list[Point]:
-    """A shard's points of one round: shapes in random order, and all kernels at a shape together.
-
-    A ratio or a share of the roof then compares neighbours in time; the kernels' order among
-    themselves is random too, so that no kernel always follows the same one.
-    """
+def _interleave(points: Iterable[Point], seed: int, round_: int) -> list[Point]:
+    """A shard's points of one round: shapes in random order, the kernels of each one together."""
     dice = random.Random(f"{seed}/{round_}")
-    places: dict[tuple[str, int, int], list[Point]] = {}
-    for point in points:
-        places.setdefault(point.place, []).append(point)
-    order = list(places)
-    dice.shuffle(order)
-    for group in places.values():
-        dice.shuffle(group)
-    return [point for place in order for point in places[place]]
+    rank = defaultdict[tuple[str, int, int], float](dice.random)
+    # random among themselves, too: no kernel always follows the same one
+    return sorted(points, key=lambda point: (rank[point.place], dice.random()))
 
 
 @dataclass
 class Plan:
-    """What a sweep would measure.
+    """What a sweep would measure."""
 
-    Attributes:
-        jobs: All jobs, the roofs' among them.
-        variants: By job name, the worker's description of it.
-        points: Every point once, round after round, in the order of measuring.
-        asked: By job name, the identities that it asks for; jobs may share points.
-    """
-
-    jobs: list[Job]
-    variants: dict[str, dict[str, Any]]
-    points: list[Point]
-    asked: dict[str, list[Identity]]
+    jobs: list[Job]  # the roofs' among them
+    variants: dict[str, dict[str, Any]]  # by job name, the worker's description of it
+    points: list[Point]  # every point once, round after round, in the order of measuring
+    asked: dict[str, list[Identity]]  # by job name, what it asks for; jobs may share points
 
 
 def make_plan(jobs: Sequence[Job], pool: WorkerPool) -> Plan:
@@ -172,7 +146,7 @@ def make_plan(jobs: Sequence[Job], pool: WorkerPool) -> Plan:
             for point in _visit(shards[shard], variants, pool, cards[shard], round_):
                 asked.setdefault(point.job.name, []).append(point.identity)
                 visit.setdefault(point.key, point)
-            for point in interleave(visit.values(), seed, round_):
+            for point in _interleave(visit.values(), seed, round_):
                 points.setdefault(point.identity, point)  # another shard may ask for it, too
     return Plan(list(jobs), variants, [*points.values()], asked)
 
@@ -195,11 +169,7 @@ def _visit(
 def _cards_of(
     shards: Mapping[tuple[str, ...], Sequence[Job]], variants: Mapping[str, Any], pool: WorkerPool
 ) -> dict[tuple[str, ...], int]:
-    """The card of each shard: the one that it pins, or the one with the least to do.
-
-    The longest shard comes first. The same jobs on the same cards are assigned alike, so that a
-    sweep is resumed where it began.
-    """
+    """The card of each shard: the one that it pins, or the one with the least to do."""
     found = {shard: pool.place(jobs[0]).card for shard, jobs in shards.items()}
     cost_s = {
         shard: sum(point.estimate_s for point in _visit(jobs, variants, pool, 0, 0))
@@ -207,6 +177,7 @@ def _cards_of(
         if jobs[0].config["gpu"]["device"] != "cpu" and jobs[0].config["gpu"]["card"] is None
     }
     left_s = dict.fromkeys(pool.alike() if cost_s else (), 0.0)
+    # the same jobs are assigned alike, so that a sweep is resumed on the cards where it began
     for shard in sorted(cost_s, key=lambda one: -cost_s[one]):
         found[shard] = min(left_s, key=lambda card: left_s[card])
         left_s[found[shard]] += cost_s[shard]
@@ -214,12 +185,7 @@ def _cards_of(
 
 
 def _describe(job: Job, worker: Worker) -> dict[str, Any]:
-    """A worker's description of a job, and its device's name and datasheet in the configuration.
-
-    Raises:
-        UserError: naming the card that was asked for and the one that is there, or the kernel that
-            cannot be built as configured.
-    """
+    """A worker's description of a job, and its device's name and datasheet in the configuration."""
     gpu = job.config["gpu"]
     try:
         device = worker.start()["device"]

@@ -66,7 +66,7 @@ class Ledger:
     def __init__(self, out: Path, reads: bool = False) -> None:
         self._out = out
         self._latest: dict[Identity, Row] = {}
-        self._highest_mhz: dict[tuple[str, str | None], float] = {}
+        self.highest_mhz: dict[tuple[str, str | None], float] = {}  # SM clock by GPU and mark
         self._files: dict[Path, tuple[int, int]] = {}  # as this sweep left them: inode and size
         self._threads, self._count = threading.Lock(), 0
         for path in rows_files(out):
@@ -90,10 +90,6 @@ class Ledger:
     def rows_of(self, identities: Iterable[Identity]) -> list[Row]:
         """The last attempt at each point that has one."""
         return [row for one in identities if (row := self.latest(one)) is not None]
-
-    def highest_mhz(self, gpu: str, mark: str | None) -> float | None:
-        """The highest SM clock that any row saw on a card with this mark."""
-        return self._highest_mhz.get((gpu, mark))
 
     def record(self, job: str, row: Row) -> Row:
         """Adds a row, with its place in the order, to a job's file, and gives it.
@@ -135,7 +131,7 @@ class Ledger:
             self._latest[row.identity] = row
         if row.sm_clock_mhz is not None:
             card = row.gpu, row.environment.get("mark")
-            self._highest_mhz[card] = max(row.sm_clock_mhz, self._highest_mhz.get(card, 0.0))
+            self.highest_mhz[card] = max(row.sm_clock_mhz, self.highest_mhz.get(card, 0.0))
 
 
 def append_row(path: Path, row: Row) -> tuple[int, int]:
@@ -189,7 +185,7 @@ def measure(point: Point, worker: Worker, range_: str = "") -> dict[str, Any]:
     config = point.job.config
     asked = {name: config[name] for name in ("kernel", "timing", "seed", "determinism")}
     asked |= {name: point.declared[name] for name in ("rows", "cols", "dtype")} | {"range": range_}
-    timing, request = config["timing"], {"do": "profile" if range_ else "measure", "point": asked}
+    timing, request = config["timing"], {"do": "measure", "point": asked}
     limits = {"sampling": timing["sampling_limit_s"], "compiling": timing["compile_limit_s"]}
     started, began = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), time.perf_counter()
     try:
@@ -231,13 +227,16 @@ def suspicions(row: Mapping[str, Any], highest_mhz: float | None) -> list[str]:
 
 
 def row_of(
-    point: Point, outcome: dict[str, Any], *, sweep: str, attempt: int, handshake: dict[str, Any]
+    point: Point, outcome: dict[str, Any], worker: Worker, sweep: str, ledger: Ledger | None = None
 ) -> Row:
-    """A row, from a point's declaration, its outcome, and the worker's handshake.
+    """A row, from a point's declaration and its outcome; a ledger has the rows from before.
 
     What no row can hold, such as a time below zero, is not an answer: the worker counts as crashed.
     """
-    timing = point.job.config["timing"]
+    timing, there = point.job.config["timing"], worker.handshake
+    known = None if ledger is None else ledger.latest(point.identity)
+    card = point.gpu, there["environment"].get("mark")
+    highest_mhz = None if ledger is None else ledger.highest_mhz.get(card)
     # The files beside a row follow the latest command; what repeats the row stays with it.
     provenance = {
         "target": point.variant["target"],
@@ -248,11 +247,11 @@ def row_of(
     if packages := point.variant["packages"]:  # the variant's own, beside torch and Triton
         provenance["packages"] = packages
     fields = {
-        "attempt": attempt,
+        "attempt": known.attempt + 1 if known else 1,
         "sweep": sweep,
         "kernel": point.job.kernel,
-        "host_cards": handshake.get("host_cards"),
-        "environment": handshake["environment"] | provenance,
+        "host_cards": there.get("host_cards"),
+        "environment": there["environment"] | provenance,
         "model_formula": point.variant["formula"],
         **{name: getattr(point, name) for name in ("key", "card", "round", "device", "gpu")},
         **{name: point.variant[name] for name in ("operation", "roof", "params")},
@@ -260,7 +259,7 @@ def row_of(
         **{name: point.declared[name] for name in DECLARED},
     }
     try:
-        return validated(Row, outcome | fields)
+        return validated(Row, outcome | {"suspect": suspicions(outcome, highest_mhz)} | fields)
     except ValueError as error:
         crash = {"status": "crashed", "reason": f"the worker's answer makes no row: {error}"}
         unsaid = dict.fromkeys(["model_formula", *DECLARED[3:]])  # they may be what is wrong

@@ -16,8 +16,7 @@ from rich.progress import Progress as Bar
 from rich.table import Column, Table
 
 from experiments.data.files import write_file
-from experiments.data.jobs import kernel_makers
-from experiments.data.metrics import derived, neighbourhood, timed
+from experiments.data.metrics import compared, derived, timed
 from experiments.data.rows import Row
 from experiments.data.statistics import unconverged
 from experiments.sweep.plan import Point
@@ -200,47 +199,6 @@ def _cells(row: Row, own: Mapping[str, Any], label: str) -> list[str]:
         row.model_formula or "",
         "; ".join(status),
     ]
-
-
-def compared(rows: Sequence[Row], names: Sequence[str] = ()) -> list[dict[str, Any]]:
-    """How each row's kernel compares with the others of its shape, protocol, round and card.
-
-    Kernels called ``names`` are no others of each other.
-
-    Returns:
-        By row ``share`` of the roof, and how many times as fast it is as the fastest other kernel
-        by PyTorch (``over_torch``) and of all (``over_best``, called ``best_other``). An interval,
-        ``_low`` and ``_high``, goes from one end of both times' to the other. NaN where there is
-        nothing to compare.
-    """
-    places = defaultdict[tuple[Any, ...], list[Row]](list)
-    for row in sorted(filter(timed, rows), key=lambda one: one.time_us or 0.0):
-        places[neighbourhood(row)].append(row)
-    makers, found = kernel_makers(), []
-    for row in rows:
-        there = places[neighbourhood(row)] if timed(row) else []
-        own = names if row.kernel in names else [row.kernel]
-        rivals = [r for r in there if r.operation == row.operation and r.kernel not in own]
-        by_torch = [one for one in rivals if makers.get(one.kernel) == "torch"]
-        roofs = [one for one in there if one.operation == row.roof]
-        line = _ratio("share", roofs, row) | _ratio("over_torch", by_torch, row)
-        line |= _ratio("over_best", rivals, row)
-        found.append(line | {"best_other": rivals[0].kernel if rivals else ""})
-    return found
-
-
-def _ratio(name: str, others: Sequence[Row], row: Row) -> dict[str, Any]:
-    """The first other's time for the same bytes over this one's, with the interval's ends."""
-    ends = [math.nan] * 3
-    if others:
-        scale = (row.compulsory_bytes or 1) / (others[0].compulsory_bytes or 1)
-        (mine, low, high), (theirs, least, most) = (
-            (us, one.time_low_us or us, one.time_high_us or us)
-            for one in (row, others[0])
-            for us in [one.time_us or 0.0]
-        )
-        ends = [scale * theirs / mine, scale * least / high, scale * most / low]
-    return dict(zip((name, f"{name}_low", f"{name}_high"), ends, strict=True))
 
 
 def interval(line: Mapping[str, Any], name: str, scale: float = 1, unit: str = "") -> str:

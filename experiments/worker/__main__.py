@@ -1,4 +1,7 @@
-"""A worker, ``python -m experiments.worker auto [prepare] SOCKET``, a child of the sweep."""
+"""A worker, ``python -m experiments.worker auto [prepare] SOCKET``, a child of the sweep.
+
+Requests and answers are JSON objects, one per line of the socket.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +10,14 @@ import ctypes
 import dataclasses
 import functools
 import gc
+import json
 import signal
+import socket
 import sys
 from collections.abc import Callable
 from typing import Any
 
-from experiments.child import Channel, one_line
+from experiments.data.errors import UserError, anonymous
 from experiments.worker.place import take_place
 
 PR_SET_PDEATHSIG = 1
@@ -26,35 +31,41 @@ def main() -> None:
     """
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    channel = Channel()
     sys.stdout = sys.stderr  # in the log at once, in any characters
-    _, device_asked, *prepare = sys.argv
+    _, device_asked, *prepare, descriptor = sys.argv
+    parent = socket.socket(fileno=int(descriptor))
+    parent.set_inheritable(False)
+    requests = map(json.loads, parent.makefile("rb"))
+
+    def send(**message: Any) -> None:
+        parent.sendall(json.dumps(message).encode() + b"\n")
+
     try:
         place = take_place(device_asked)
     except RuntimeError as error:
-        channel.send({"error": str(error)})
+        send(error=str(error))
         return
     # torch and the kernels are imported only now that the interpreter is chosen
     from experiments.worker.counting import count
-    from experiments.worker.describe import BadJob, describe, inspect
-    from experiments.worker.measure import measure, profile
+    from experiments.worker.describe import describe, inspect
+    from experiments.worker.measure import measure
     from experiments.worker.trial import Bench, judge
 
     gc.freeze()  # the imports' objects stay, and need not be walked again
     device = place.device
     about = {"environment": place.environment, "host_cards": place.host_cards}
-    channel.send({"device": dataclasses.asdict(device), **about})
+    send(device=dataclasses.asdict(device), **about)
     bench = functools.cache(functools.partial(Bench, place))  # not all requests need its memory
     if prepare:
         with contextlib.suppress(Exception):  # it comes again, with a row, when it measures
             bench().flush()
 
     def announce(stage: str) -> None:
-        channel.send({"stage": stage})
+        send(stage=stage)
 
     def ask(path: str) -> dict[str, Any]:
-        channel.send({"judge": path})
-        verdict: dict[str, Any] = next(iter(channel))["verdict"]
+        send(judge=path)
+        verdict: dict[str, Any] = next(requests)["verdict"]
         return verdict
 
     answers: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
@@ -63,18 +74,17 @@ def main() -> None:
         "count": lambda request: count(request["point"], device),
         "measure": lambda request: measure(request["point"], bench(), announce, ask),
         "judge": lambda request: judge(request["path"], bench()),
-        "profile": lambda request: profile(request["point"], bench()),
     }
-    for request in channel:
+    for request in requests:
         try:
             reply = answers[request["do"]](request)
-        except BadJob as error:
+        except UserError as error:
             reply = {"error": str(error)}
         except Exception as error:  # a kernel's own declarations may raise anything
             if request["do"] == "measure":
                 raise  # the worker dies of it, and another one takes the next point
-            reply = {"error": f"it fails with {one_line(error)}"}
-        channel.send({"reply": reply, "number": request["number"]})
+            reply = {"error": f"it fails with {anonymous(error)}"}
+        send(reply=reply, number=request["number"])
 
 
 if __name__ == "__main__":

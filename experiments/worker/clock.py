@@ -61,12 +61,8 @@ def state() -> dict[str, Any]:
 def changes(before: Mapping[str, Any]) -> str:
     """What is otherwise now than in a `state`, at most three names; empty where nothing is."""
     now = state()
-    names = [name for name, value in before.items() if not _same(value, now.get(name))]
+    names = [k for k, v in before.items() if v is not now[k] and (callable(v) or v != now[k])]
     return ", ".join(sorted(names)[:3])
-
-
-def _same(one: Any, other: Any) -> bool:
-    return one is other or (not callable(one) and bool(one == other))
 
 
 _FUNCTIONS = [

@@ -19,7 +19,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from experiments.child import one_line
+from experiments.data.errors import anonymous
 from experiments.worker.describe import build_kernel, source_hash
 from kernels.device import Device
 from kernels.kernel import Kernel, as_tuple
@@ -56,7 +56,7 @@ def count(point: dict[str, Any], device: Device) -> dict[str, Any]:
         device: The worker's own, a CPU.
 
     Raises:
-        BadJob: there is no such kernel.
+        UserError: there is no such kernel.
     """
     kernel: Kernel = build_kernel(point["kernel"])
     operation, traffic = kernel.operation, kernel.traffic()
@@ -73,7 +73,7 @@ def count(point: dict[str, Any], device: Device) -> dict[str, Any]:
         try:
             tensors = requested(kernel, *operation.make_inputs(shape, dtype, "cpu", point["seed"]))
         except Exception as error:  # a kernel may raise anything
-            reason = f"not countable: it fails here with {one_line(error)}"
+            reason = f"not countable: it fails here with {anonymous(error)}"
     counted = reason is None
     return {
         "operation": operation.name,
@@ -200,10 +200,9 @@ class Recorder(TorchDispatchMode):
 
         def access(builder: Any, *arguments: Any, **options: Any) -> Any:
             pointers = arguments[pointers_at]
-            mask = (
-                True if mask_at is None or arguments[mask_at] is None else arguments[mask_at].data
-            )
-            lanes = np.broadcast_to(mask, np.shape(pointers.data)).astype(bool)
+            mask = None if mask_at is None else arguments[mask_at]
+            active = True if mask is None else mask.data
+            lanes = np.broadcast_to(active, np.shape(pointers.data)).astype(bool)
             addresses = np.asarray(pointers.data).astype(np.int64)[lanes]
             width = max(1, pointers.get_element_ty().primitive_bitwidth // 8)
             for place, tensor in self._tensors.items():

@@ -11,18 +11,17 @@ import sys
 import sysconfig
 from collections.abc import Mapping
 from functools import cache
-from importlib.machinery import EXTENSION_SUFFIXES
+from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from experiments.child import ROOT
+from experiments.data.errors import UserError
 from experiments.data.files import EXACT
-from experiments.data.jobs import ABOUT, CONF, read_yaml
+from experiments.data.jobs import ABOUT, CONF, ROOT, read_yaml
 from experiments.worker import outside
 from experiments.worker.gate import TOLERANCES
-from experiments.worker.outside import BadJob as BadJob
 from experiments.worker.place import version_of
 from kernels.device import Device
 from kernels.kernel import Kernel, Operation
@@ -30,7 +29,6 @@ from kernels.traffic import evaluate, formula
 
 PACKAGE = "kernels"  # whose code decides what a variant does
 LIBRARIES = ("torch", "triton")  # whose versions are in the key, wherever they lie
-MODULES = ("/__init__.py", *EXTENSION_SUFFIXES, ".py")  # ends of modules' paths, as Python looks
 STANDARD, SITES = sysconfig.get_path("stdlib"), {"site-packages", "dist-packages"}
 
 
@@ -38,7 +36,7 @@ def build_kernel(config: Mapping[str, Any]) -> Kernel:
     """The kernel of a configuration, by its ``_target_`` and tunables, or by its ``file``.
 
     Raises:
-        BadJob: that is not a kernel, or a tunable is unknown or out of range.
+        UserError: that is not a kernel, or a tunable is unknown or out of range.
     """
     target = str(config.get("_target_"))
     if "file" in config:
@@ -47,15 +45,15 @@ def build_kernel(config: Mapping[str, Any]) -> Kernel:
         kind, tunables = _class(target), {k: v for k, v in config.items() if k != "_target_"}
     if not (isinstance(kind, type) and issubclass(kind, Kernel)):
         name = config.get("function", f"_target_ {target}")
-        raise BadJob(f"{name} is not a Kernel: it must be a class derived from it")
+        raise UserError(f"{name} is not a Kernel: it must be a class derived from it")
     known = [field.name for field in dataclasses.fields(kind)]
     if unknown := [key for key in tunables if key not in known]:
         has = ", ".join(known) or "none"
-        raise BadJob(f"{kind.__name__} has no tunable {unknown[0]!r}; it has {has}")
+        raise UserError(f"{kind.__name__} has no tunable {unknown[0]!r}; it has {has}")
     try:
         return kind(**tunables)
     except (TypeError, ValueError) as error:
-        raise BadJob(f"{kind.__name__}: {error}") from error
+        raise UserError(f"{kind.__name__}: {error}") from error
 
 
 def _class(target: str) -> Any:
@@ -64,14 +62,14 @@ def _class(target: str) -> Any:
     top = module.partition(".")[0]
     # found out without importing anything: no other module of this machine is to run
     if not top.isidentifier() or not ((ROOT / top).is_dir() or (ROOT / f"{top}.py").is_file()):
-        raise BadJob(
+        raise UserError(
             f"_target_ {target} is not in this project; it must name a class in kernels/, as in "
             "kernels.roofs.library.Copy"
         )
     try:
         return getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError) as error:
-        raise BadJob(f"_target_ {target} cannot be imported: {error}") from error
+        raise UserError(f"_target_ {target} cannot be imported: {error}") from error
 
 
 def describe(job: dict[str, Any], device: Device) -> dict[str, Any]:
@@ -82,11 +80,12 @@ def describe(job: dict[str, Any], device: Device) -> dict[str, Any]:
         device: Where it would run.
 
     Raises:
-        BadJob: see `build_kernel`; also a backend without a tolerance.
+        UserError: see `build_kernel`; also a backend without a tolerance.
     """
     kernel = build_kernel(job["kernel"])
     if kernel.backend not in TOLERANCES:
-        raise BadJob(f"backend {kernel.backend!r} is unknown; use one of {', '.join(TOLERANCES)}")
+        known = ", ".join(TOLERANCES)
+        raise UserError(f"backend {kernel.backend!r} is unknown; use one of {known}")
     traffic, operation = kernel.traffic(), kernel.operation
     work = {"flops": operation.flops, "exponentials": operation.exponentials}
     points = []
@@ -139,7 +138,7 @@ def inspect(kernel: dict[str, Any]) -> dict[str, Any]:
         and whose distributions are installed.
 
     Raises:
-        BadJob: the file or the function cannot be measured.
+        UserError: the file or the function cannot be measured.
     """
     name, path = str(kernel.get("function")), Path(str(kernel.get("file")))
     module = outside.load(path)
@@ -148,7 +147,7 @@ def inspect(kernel: dict[str, Any]) -> dict[str, Any]:
         operations = {k: getattr(one, "operation", None) for k, one in outside.own(module).items()}
         functions = [key for key, one in operations.items() if isinstance(one, found)]
         if not functions:
-            raise BadJob(f"{path.name}: no Kernel class has the operation {name}")
+            raise UserError(f"{path.name}: no Kernel class has the operation {name}")
         return {"functions": functions, "operation": found.name, "rivals": []}
     built = build_kernel(kernel)
     operation, rivals = built.operation.name, []
@@ -195,14 +194,10 @@ def _file(name: str) -> Path | None:
     """The file of a module; None for none, as of a folder alone, and for an installed one."""
     top, *below = name.split(".")
     spec = None if top in LIBRARIES else importlib.util.find_spec(top)
-    if spec is None:
-        return None
-    if below:
-        places = (Path(place, *below) for place in spec.submodule_search_locations or ())
-        files = (Path(f"{place}{end}") for place in places for end in MODULES)
-        path = next((file for file in files if file.is_file()), None)
-    else:
-        path = Path(str(spec.origin)) if spec.has_location else None
+    for part in below:  # no module is imported
+        places = None if spec is None else spec.submodule_search_locations
+        spec = PathFinder.find_spec(part, [*(places or ())])
+    path = Path(str(spec.origin)) if spec is not None and spec.has_location else None
     return None if path is None or _installed(path) else path
 
 

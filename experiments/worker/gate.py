@@ -127,11 +127,7 @@ def _errors(
     factor: float,
     sums: bool,
 ) -> torch.Tensor:
-    """Compares some rows of one output; spacings are taken at ``at``.
-
-    Returns:
-        Wrong elements, wrong row sums, Σ(y − ref)², Σ ref² and the largest error, in float64.
-    """
+    """Of some rows: wrong elements, wrong row sums, Σ(y − ref)², Σ ref² and the largest error."""
     dtype, answer = y.dtype, y.to(torch.float64, copy=True)  # the rest works in place
     space, wrong_sums = spacing(at.double(), dtype), torch.zeros((), device=y.device)
     if sums and y.numel():

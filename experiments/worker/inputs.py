@@ -31,20 +31,15 @@ class Values:
     """
 
     shape: Shape  # the point's
-    dtype: str  # the point's, by name
+    dtype: torch.dtype  # likewise
     seed: int  # that its inputs were made from
     rows: tuple[int, ...] | None = None  # which of them, in order; None for all
     other: int | None = None  # None for the inputs' own values
     hard: tuple[str, ...] | None = None  # the kind of `hard` of each of the other rows
 
-    @property
-    def torch_dtype(self) -> torch.dtype:
-        """The point's dtype."""
-        return getattr(torch, self.dtype)  # type: ignore[no-any-return]
-
     def make(self, operation: Operation, device: str) -> Inputs:
         """The inputs."""
-        inputs = operation.make_inputs(self.shape, self.torch_dtype, device, self.seed)
+        inputs = operation.make_inputs(self.shape, self.dtype, device, self.seed)
         if self.other is not None:
             inputs = self.make_other(operation, inputs)
         return inputs if self.rows is None else rows_of(operation, inputs, self.rows)
@@ -53,7 +48,7 @@ class Values:
         """The other values, beside what all rows of the inputs share."""
         assert self.other is not None
         shape, seed = (self.other, *self.shape[1:]), self.seed + OTHER_SEED
-        others = operation.make_inputs(shape, self.torch_dtype, inputs[0].device, seed)
+        others = operation.make_inputs(shape, self.dtype, inputs[0].device, seed)
         made = []
         for array, x, y in zip(operation.inputs, inputs, others, strict=True):
             if self.hard is not None and array.name in operation.logits:
@@ -90,13 +85,7 @@ def hard(row: torch.Tensor, kind: str) -> torch.Tensor:
 
 
 class Changing:
-    """Some rows of a point's inputs, each of which holds its own values or others.
-
-    Attributes:
-        rows: The rows that change; none where inputs have no rows, or no elements.
-        held: The rows that hold other values now, by their places in ``rows``.
-        others: How the other values are made, a row for each place.
-    """
+    """Some rows of a point's inputs, each of which holds its own values or others."""
 
     def __init__(self, operation: Operation, inputs: Inputs, own: Values) -> None:
         """Of inputs that were made as ``own`` says; they are changed in place."""
@@ -104,13 +93,15 @@ class Changing:
         self._by_rows = [i for i, array in enumerate(operation.inputs) if operation.rowwise(array)]
         lengths = {len(inputs[i]) for i in self._by_rows if inputs[i].numel()}
         count = lengths.pop() if len(lengths) == 1 else 0
-        # at least as many rows stay as they are, where there are two
+        # the rows that change, none where inputs have no rows, or no elements; at least as many
+        # stay as they are, where there are two
         self.rows = random.SystemRandom().sample(range(count), min(ROWS, (count + 1) // 2))
-        self.held: tuple[int, ...] = ()
+        self.held: tuple[int, ...] = ()  # the places of those that hold other values now
         self._next = 0
         self._slots = [[inputs[i].data[row] for i in self._by_rows] for row in self.rows]
         self._own = [[slot.clone() for slot in slots] for slots in self._slots]
-        # a row of the inputs may be several of the point, as a head of attention is
+        # how the other values are made, a row for each place; a row of the inputs may be several of
+        # the point, as a head of attention is
         self.others = replace(own, other=len(self.rows) * own.shape[0] // max(count, 1))
         self.hold_others()
 
@@ -143,9 +134,9 @@ class Changing:
     def intact(self) -> bool:
         """Whether the rows hold what they were given, bit for bit."""
         return all(
-            torch.equal(_bits(slot), _bits(value))
+            torch.equal(*(x.reshape(-1).view(torch.uint8) for x in pair))
             for place in range(len(self.rows))
-            for slot, value in self._pairs(place)
+            for pair in self._pairs(place)
         )
 
     def given(self, places: Sequence[int]) -> tuple[Inputs, Values]:
@@ -158,7 +149,3 @@ class Changing:
         others = [self._made[i][place] for i in self._by_rows]
         values = others if place in self.held else self._own[place]
         return zip(self._slots[place], values, strict=True)
-
-
-def _bits(x: torch.Tensor) -> torch.Tensor:
-    return x.reshape(-1).view(torch.uint8)

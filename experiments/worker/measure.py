@@ -14,10 +14,10 @@ from unittest.mock import patch
 
 import torch
 
-from experiments.child import one_line
+from experiments.data.errors import anonymous
 from experiments.data.statistics import median
 from experiments.worker import clock, outside
-from experiments.worker.describe import backend, build_kernel
+from experiments.worker.describe import build_kernel
 from experiments.worker.gate import Verdict, fingerprints
 from experiments.worker.inputs import Values, rows_of
 from experiments.worker.place import card_state
@@ -45,6 +45,7 @@ def measure(
 ) -> dict[str, Any]:
     """Measures a point and gives the row's outcome fields; errors become a status.
 
+    A point with a ``range``, its name, is called in it for a profiler, and not timed.
     A kernel that changes what others use, a clock or the number of threads, has no time. The
     parent replaces this worker then, as it does where the CUDA context is lost: ``sticky``.
 
@@ -55,35 +56,16 @@ def measure(
         ask: Has another process judge the answers of a kernel from outside.
     """
     file, state = point["kernel"].get("file"), clock.state()
-    ask = ask if file is not None else None
-    outcome = _guarded(lambda: _measure(point, bench, stage, ask), bench, file)
-    if changed := clock.changes(state):
-        outcome = {"status": "implausible", "reason": f"changed {changed}, which others use"}
-        outcome["sticky"] = True
-    return outcome
-
-
-def _guarded(
-    work: Callable[[], dict[str, Any]], bench: Bench, file: str | None = None
-) -> dict[str, Any]:
-    """An outcome, errors as a status; ``sticky`` says that the CUDA context is lost.
-
-    The reason names the line of a kernel's ``file`` from outside.
-    """
     on_card = bench.place.device.kind == "cuda"
     try:
-        outcome = work()
+        if point.get("range"):
+            outcome = _profiled(point, bench)
+        else:
+            outcome = _measure(point, bench, stage, ask if file is not None else None)
     except Exception as error:
-        reason, status = one_line(error), "launch_error"
+        outcome = {"status": _status(error), "reason": anonymous(error), "sticky": False}
         if file is not None and (line := outside.line_of(error, Path(file))):
-            reason = f"{Path(file).name}{line}: {reason}"
-        if isinstance(error, CannotTime):
-            status = "unsupported"
-        elif isinstance(error, MemoryError | torch.OutOfMemoryError) or NO_MEMORY in str(error):
-            status = "out_of_memory"
-        elif isinstance(error, NotCompiled) or type(error).__module__.startswith(COMPILERS):
-            status = "compile_error"
-        outcome = {"status": status, "reason": reason, "sticky": False}
+            outcome["reason"] = f"{Path(file).name}{line}: {outcome['reason']}"
         try:
             if on_card:
                 clock.synchronize()
@@ -92,7 +74,37 @@ def _guarded(
     if on_card and not outcome.get("sticky"):
         gc.collect(0)
         torch.cuda.empty_cache()  # what the allocator keeps, a large point may need in one piece
+    if changed := clock.changes(state):
+        outcome = {"status": "implausible", "reason": f"changed {changed}, which others use"}
+        outcome["sticky"] = True
     return outcome
+
+
+def _status(error: Exception) -> str:
+    """What an error makes of a point."""
+    if isinstance(error, CannotTime):
+        return "unsupported"
+    if isinstance(error, MemoryError | torch.OutOfMemoryError) or NO_MEMORY in str(error):
+        return "out_of_memory"
+    if isinstance(error, NotCompiled) or type(error).__module__.startswith(COMPILERS):
+        return "compile_error"
+    return "launch_error"
+
+
+def _profiled(point: dict[str, Any], bench: Bench) -> dict[str, Any]:
+    """Two calls, the second with L2 flushed, in the point's range, and any profiler on."""
+    kernel = build_kernel(point["kernel"])
+    dtype: torch.dtype = getattr(torch, point["dtype"])
+    values = Values((point["rows"], point["cols"]), dtype, point["seed"])
+    inputs = values.make(kernel.operation, bench.place.torch_device)
+    call = kernel.prepare(*inputs)
+    call(*inputs)
+    bench.flush()
+    torch.cuda.synchronize()  # nothing else is running when the range begins or when it ends
+    with torch.cuda.nvtx.range("{}", point["range"]), torch.cuda.profiler.profile():
+        call(*inputs)
+        torch.cuda.synchronize()
+    return {"status": "ok"}
 
 
 def _measure(point: dict[str, Any], bench: Bench, stage: Stage, ask: Ask | None) -> dict[str, Any]:
@@ -102,9 +114,10 @@ def _measure(point: dict[str, Any], bench: Bench, stage: Stage, ask: Ask | None)
         timing["timer"] = "events" if device.kind == "cuda" else "host"
     protocol = Protocol.model_construct(**timing)  # the parent has validated it
     kernel = build_kernel(point["kernel"])
-    values = Values((point["rows"], point["cols"]), point["dtype"], point["seed"])
+    dtype: torch.dtype = getattr(torch, point["dtype"])
+    values = Values((point["rows"], point["cols"]), dtype, point["seed"])
     stage("sampling")
-    trial = Trial(kernel, backend(kernel, device), values, bench, protocol.cache == "cold", ask)
+    trial = Trial(kernel, values, bench, protocol.cache == "cold", ask)
     subject = trial.subject
     answer, fields = _called(trial, stage)
     verdict = trial.judge([Timed(subject.made, answer)])
@@ -226,25 +239,16 @@ def recorded() -> Iterator[list[Launch]]:
 
 
 def _poison(trial: Trial) -> None:
-    """Leaves NaN, or −77, in the memory that outputs are likely to get.
-
-    An element that a kernel forgets to write would otherwise still hold the last right answer.
-    """
+    """Leaves NaN, or −77, where outputs are likely to lie, in place of the last right answer."""
     operation, values = trial.kernel.operation, trial.values
     held = []
-    for shape, dtype in operation.layout(operation.outputs, values.shape, values.torch_dtype):
+    for shape, dtype in operation.layout(operation.outputs, values.shape, values.dtype):
         value = torch.nan if dtype.is_floating_point else -77
         held.append(torch.full(shape, value, dtype=dtype, device=trial.bench.place.torch_device))
 
 
 def _same_bits(trial: Trial, answer: Tensors) -> dict[str, bool | None]:
-    """The row's ``deterministic`` and ``batch_invariant``, of an answer that no call writes to.
-
-    The first is whether further calls on the same inputs answer as the first did. The second is
-    whether a row's answer is the same whatever M it comes in: calls on some of the rows, which the
-    kernel may cut or launch otherwise, are compared with those rows of the first answer. It is None
-    where there are no fewer rows, or the kernel takes none of these shapes.
-    """
+    """The row's ``deterministic`` and ``batch_invariant``, of an answer that no call writes to."""
     kernel, subject, first = trial.kernel, trial.subject, fingerprints(answer)
     inputs = subject.inputs
     same, alike = True, []
@@ -252,6 +256,7 @@ def _same_bits(trial: Trial, answer: Tensors) -> dict[str, bool | None]:
         subject.before()
         same &= fingerprints(subject.call(*inputs)) == first
     subject.restore()
+    # of fewer rows, which the kernel may cut or launch otherwise; None where it takes none
     rows = as_tuple(answer)[0].shape[0]
     half = range(rows // 4, rows // 4 + rows // 2)
     for part in (range(1), range(rows - min(8, rows - 1), rows), half):
@@ -282,7 +287,7 @@ def _timed(trial: Trial, protocol: Protocol) -> dict[str, Any]:
     verdict = trial.judge(sampling.timed)
     if verdict.reason is not None:
         return _judged(verdict) | {"reason": f"after timing: {verdict.reason}"}
-    left_us = unfinished_us(subject) if protocol.timer == "events" else 0.0
+    left_us = _unfinished_us(subject) if protocol.timer == "events" else 0.0
     slowed = {*(before["throttled"] or []), *(after["throttled"] or [])}
     others = [one["other_processes"] for one in (before, after)]
     fields = _judged(verdict) | after | {
@@ -309,11 +314,8 @@ def _timed(trial: Trial, protocol: Protocol) -> dict[str, Any]:
     return fields
 
 
-def unfinished_us(subject: Subject) -> float:
-    """How long all of the card works after a call has returned, the shortest of three.
-
-    It cannot be longer than the call takes there, unless events did not see all of its work.
-    """
+def _unfinished_us(subject: Subject) -> float:
+    """How long all of the card works after a call has returned, the shortest of three."""
     left = []
     for _ in range(3):
         subject.before()
@@ -323,27 +325,3 @@ def unfinished_us(subject: Subject) -> float:
         clock.synchronize()
         left.append(1e6 * (clock.now_s() - returned))
     return min(left)
-
-
-def profile(point: dict[str, Any], bench: Bench) -> dict[str, Any]:
-    """Calls a point's kernel twice, the second time with L2 flushed and inside an NVTX range.
-
-    A profiler that waits for ``cudaProfilerStart`` is on inside. Nothing launched before is still
-    running when the range begins, nor anything of it when it ends. The point has a ``range``, its
-    name, in place of `measure`'s timing; ``status``, ``reason`` and ``sticky`` are returned.
-    """
-
-    def two_calls() -> dict[str, Any]:
-        kernel = build_kernel(point["kernel"])
-        values = Values((point["rows"], point["cols"]), point["dtype"], point["seed"])
-        inputs = values.make(kernel.operation, bench.place.torch_device)
-        call = kernel.prepare(*inputs)
-        call(*inputs)
-        bench.flush()
-        torch.cuda.synchronize()
-        with torch.cuda.nvtx.range("{}", point["range"]), torch.cuda.profiler.profile():
-            call(*inputs)
-            torch.cuda.synchronize()
-        return {"status": "ok", "reason": None}
-
-    return _guarded(two_calls, bench)

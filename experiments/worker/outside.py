@@ -19,16 +19,13 @@ from typing import Any, ClassVar
 
 import sympy
 
-from experiments.child import ROOT, one_line
+from experiments.data.errors import UserError, anonymous
+from experiments.data.jobs import ROOT
 from experiments.worker import clock
 from kernels.kernel import Kernel, Operation
 from kernels.traffic import M, N, Traffic
 
 BACKEND = "outside"  # a class of tolerances of its own
-
-
-class BadJob(Exception):
-    """A job that cannot be run as configured; one line for its user, with the line at fault."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,22 +53,22 @@ def found(config: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
             ``3*M*N``, or None for the compulsory one.
 
     Raises:
-        BadJob: there is no such file, function or operation, or the file cannot be imported.
+        UserError: there is no such file, function or operation, or the file cannot be imported.
     """
     path, name = Path(str(config.get("file"))), str(config.get("function"))
     options, module = dict(config.get("options") or {}), load(path)
     one = getattr(module, name, None)
     if one is None:
         known = ", ".join(sorted(own(module))) or "none"
-        raise BadJob(f"{path.name} has no {name!r}; its functions are {known}")
+        raise UserError(f"{path.name} has no {name!r}; its functions are {known}")
     if isinstance(one, type) and issubclass(one, Kernel):
         return one, options
     if not callable(one):
-        raise BadJob(f"{path.name}: {name} is a {type(one).__name__}, which cannot be called")
+        raise UserError(f"{path.name}: {name} is a {type(one).__name__}, which cannot be called")
     operation = operation_named(str(config.get("operation")))
     fields = {
         "operation": operation,
-        "moves": traffic_of(config.get("traffic"), operation),
+        "moves": _traffic_of(config.get("traffic"), operation),
         "called": staticmethod(one),
         "__module__": module.__name__,
     }
@@ -84,11 +81,11 @@ def load(path: Path) -> ModuleType:
     """The module of a file, imported once; its folder is searched for what the file imports.
 
     Raises:
-        BadJob: it is no Python file, its import fails, or changes what others use.
+        UserError: it is no Python file, its import fails, or changes what others use.
     """
     spec = importlib.util.spec_from_file_location(f"outside_{path.stem}", path.resolve())
     if not path.is_file() or path.suffix != ".py" or spec is None or spec.loader is None:
-        raise BadJob(f"{path} is no Python file")
+        raise UserError(f"{path} is no Python file")
     before = clock.state()
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
@@ -99,9 +96,9 @@ def load(path: Path) -> ModuleType:
         del sys.modules[spec.name]
         if isinstance(error, KeyboardInterrupt):
             raise
-        raise BadJob(f"{path.name}{line_of(error, path)}: {one_line(error)}") from None
+        raise UserError(f"{path.name}{line_of(error, path)}: {anonymous(error)}") from None
     if names := clock.changes(before):
-        raise BadJob(f"{path.name} changes {names}; nothing that others use may be changed")
+        raise UserError(f"{path.name} changes {names}; nothing that others use may be changed")
     return module
 
 
@@ -127,20 +124,16 @@ def operation_named(name: str) -> Operation:
     """An operation of ours.
 
     Raises:
-        BadJob: there is none of that name.
+        UserError: there is none of that name.
     """
     known = operations()
     if name not in known:
-        raise BadJob(f"operation={name} is unknown; there are {', '.join(sorted(known))}")
+        raise UserError(f"operation={name} is unknown; there are {', '.join(sorted(known))}")
     return known[name]
 
 
-def traffic_of(text: Any, operation: Operation) -> Traffic:
-    """The traffic that a formula declares, as reads; the operation's compulsory one without.
-
-    Raises:
-        BadJob: it is no formula in M and N.
-    """
+def _traffic_of(text: Any, operation: Operation) -> Traffic:
+    """The traffic that a formula declares, as reads; the operation's compulsory one without."""
     if text is None:
         return operation.compulsory
     writes = operation.compulsory.writes
@@ -150,7 +143,7 @@ def traffic_of(text: Any, operation: Operation) -> Traffic:
         total = sympy.sympify(str(text), locals={"M": M, "N": N})
         return Traffic(reads=sympy.expand(total - writes), writes=writes)
     except (ValueError, TypeError, SyntaxError, sympy.SympifyError):
-        raise BadJob(f"traffic={text} is no formula in M and N, such as 3*M*N") from None
+        raise UserError(f"traffic={text} is no formula in M and N, such as 3*M*N") from None
 
 
 def line_of(error: BaseException, path: Path) -> str:

@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.child import ROOT, ask_nvml
+from experiments.data.cards import ask_nvml
+from experiments.data.jobs import ROOT
 
 if TYPE_CHECKING:
     from kernels.device import Device
@@ -100,7 +101,7 @@ def take_place(asked: str) -> Place:
         card = ask_nvml("DeviceGetHandleByUUID", uuid)
         # the same for the same card, and its serial cannot be found from it
         mark = hashlib.sha256(uuid.encode()).hexdigest()[:8]
-        settings = environment() | {"card": card_facts(card, SETUP), "mark": mark}
+        settings = environment() | {"card": _facts(card, SETUP), "mark": mark}
         return Place("cuda:0", cuda_device(0), settings, card, ask_nvml("DeviceGetCount"))
     cpu = Device(kind="cpu", name=_processor(), l2_bytes=_last_level_cache())
     return Place("cpu", cpu, environment())
@@ -174,17 +175,14 @@ def card_state(card: Any) -> dict[str, Any]:
     bits = ask_nvml("DeviceGetCurrentClocksEventReasons", card)
     processes = ask_nvml("DeviceGetComputeRunningProcesses", card) or []
     pids = [int(process.pid) for process in processes]
-    return card_facts(card, STATE) | {
+    return _facts(card, STATE) | {
         "throttled": None if bits is None else [SLOWDOWNS[b] for b in SLOWDOWNS if bits & b],
         "other_processes": foreign(pids, os.getpid(), os.getppid(), parent),
     }
 
 
-def card_facts(card: Any, names: Mapping[str, tuple[Any, ...]]) -> dict[str, Any]:
-    """Those of `STATE`, or of `SETUP`: what a repetition would have to set alike.
-
-    A fact is None where NVML does not give it.
-    """
+def _facts(card: Any, names: Mapping[str, tuple[Any, ...]]) -> dict[str, Any]:
+    """Those of `STATE`, or of `SETUP`: what a repetition would have to set alike."""
     facts = {name: ask_nvml(f"DeviceGet{of}", card, *more) for name, (of, *more) in names.items()}
     for name, fact in facts.items():
         if isinstance(fact, list | tuple):  # a mode now, and after the next start

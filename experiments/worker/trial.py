@@ -5,13 +5,13 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
-from functools import partial
 from itertools import cycle, islice
 from typing import Any
 
 import torch
 
 from experiments.worker import outside
+from experiments.worker.describe import backend
 from experiments.worker.gate import Verdict, check, fingerprints, malformed, memory, tolerance
 from experiments.worker.inputs import HARD_TOLERANCE, Changing, Inputs, Values
 from experiments.worker.place import Place, require
@@ -95,45 +95,40 @@ def judge(path: str, bench: Bench) -> dict[str, Any]:
 
 
 class Trial:
-    """One point on its way to a row: its kernel, its inputs, and how answers are judged.
-
-    Attributes:
-        subject: What is timed; its call is the kernel's once that is prepared.
-        changing: The rows of its inputs that change once its answer is known.
-        first: These rows of the first answer.
-    """
+    """One point on its way to a row: its kernel, its inputs, and how answers are judged."""
 
     def __init__(
-        self,
-        kernel: Kernel,
-        backend: str,
-        values: Values,
-        bench: Bench,
-        cold: bool,
-        ask: Ask | None,
+        self, kernel: Kernel, values: Values, bench: Bench, cold: bool, ask: Ask | None
     ) -> None:
         """Makes the inputs. ``ask`` has a process judge that never imports the kernel.
 
         Raises:
             MemoryError: the host has too little for them.
         """
-        self.kernel, self.backend, self.values = kernel, backend, values
-        self.bench, self._ask = bench, ask
-        self._seeds: dict[tuple[int, ...], int] = {}  # by the fingerprints of the inputs as made
         device, operation = bench.place.device, kernel.operation
+        self.kernel, self.backend, self.values = kernel, backend(kernel, device), values
+        self.bench, self._ask = bench, ask
+        self._seeds = seeds = dict[tuple[int, ...], int]()  # by the fingerprints of inputs as made
+
         # not a method: memory that a cycle of references holds is not free after the point
-        make = partial(_make, operation, values, bench.place.torch_device, self._seeds)
+        def make(index: int) -> Inputs:
+            own = replace(values, seed=values.seed + index)
+            inputs = own.make(operation, bench.place.torch_device)
+            seeds[fingerprints(inputs)] = own.seed
+            return inputs
+
         sizes = operation.sizes(values.shape)
-        moved = operation.compulsory.bytes(sizes, values.torch_dtype.itemsize)
+        moved = operation.compulsory.bytes(sizes, values.dtype.itemsize)
         if device.kind == "cpu":
             require(moved)
         inputs = make(0)
         pairs = zip(operation.inputs, inputs, strict=True)
         made = tuple(x.clone() if a.name == kernel.overwrites else x for a, x in pairs)
         flush, cache_bytes = bench.flush if cold else None, device.l2_bytes or 0
+        # what is timed; its call is the kernel's once that is prepared
         self.subject = Subject(kernel, inputs, make, flush, cache_bytes, moved, made)
-        self.changing = Changing(operation, made, values)
-        self.first: list[torch.Tensor] = []
+        self.changing = Changing(operation, made, values)  # once its answer is known
+        self.first: list[torch.Tensor] = []  # these rows of its first answer
 
     def judge(self, answers: Sequence[Timed]) -> Verdict:
         """The first verdict against an answer, or the last one; all rows get their own values back.
@@ -205,13 +200,3 @@ class Trial:
         changing.hold_others()
         subject.restore()
         return verdict
-
-
-def _make(
-    operation: Operation, values: Values, device: str, seeds: dict[tuple[int, ...], int], index: int
-) -> Inputs:
-    """The i-th inputs of a point; a timer may call the kernel on copies of them."""
-    values = replace(values, seed=values.seed + index)
-    inputs = values.make(operation, device)
-    seeds[fingerprints(inputs)] = values.seed
-    return inputs

@@ -7,7 +7,7 @@ import pytest
 
 from analysis.load import load, read_inputs
 from experiments.data.files import RowsError
-from experiments.data.recordings import pack
+from experiments.data.rows import pack
 from tests.analysis.plausible import row, write
 
 

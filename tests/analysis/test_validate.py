@@ -15,7 +15,7 @@ import pytest
 from analysis import validate
 from analysis.__main__ import main
 from analysis.load import load
-from experiments.data.recordings import recorded_jobs
+from experiments.data.rows import recorded_jobs
 from tests.analysis.conftest import Refused
 from tests.analysis.plausible import write
 from tests.conftest import QUICK, ROOT, Command, shape

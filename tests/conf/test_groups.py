@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 
 import pytest
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import OmegaConf
 
-from experiments.sweep.jobs import combinations
-from experiments.sweep.jobs import composed as of_job
+from experiments.sweep import jobs
 from tests.conf import KERNELS, expand, options
 from tests.conftest import CONF, Composed
 
@@ -59,8 +58,8 @@ def test_a_preset_says_how_it_is_run_and_its_jobs_compose_with_every_choice(
     text = (CONF / "experiment" / f"{preset}.yaml").read_text()
     assert f"# make sweep EXPERIMENT={preset}\n" in text
     assert f"# python -m experiments.run experiment={preset}\n" in text
-    jobs, met = combinations([f"experiment={preset}"]), set[str]()
-    for job in jobs:
+    asked, met = jobs.combinations([f"experiment={preset}"]), set[str]()
+    for job in asked:
         # tests/kernels/test_kernel.py builds each; Hydra composes one as it does another
         assert choice(job, "kernel") in KERNELS
         others = {option for option in job if not option.startswith("kernel=")}
@@ -73,9 +72,9 @@ def test_a_preset_says_how_it_is_run_and_its_jobs_compose_with_every_choice(
         assert config.kernel["_target_"]
         assert expand(config.grid)
         OmegaConf.to_container(config, resolve=False, throw_on_missing=False)
-    kernels = {choice(job, "kernel") for job in jobs}
+    kernels = {choice(job, "kernel") for job in asked}
     # where a tunable is swept, which a roof does not have, the sweep adds the roof by itself
-    tuned = any(option.startswith("kernel.") for job in jobs for option in job)
+    tuned = any(option.startswith("kernel.") for job in asked for option in job)
     assert tuned or kernels & {"copy", "copy_triton", "add"}
     if preset in ("paper", "smoke", "cpu"):
         assert kernels >= VARIANTS
@@ -83,20 +82,19 @@ def test_a_preset_says_how_it_is_run_and_its_jobs_compose_with_every_choice(
 
 def test_what_is_typed_replaces_what_the_preset_sweeps(composed: Composed) -> None:
     typed = ["experiment=paper", "grid=wide", "dtype=float16"]
-    jobs = combinations([*typed, "kernel=fused,online"])
-    assert {tuple(sorted(job)) for job in jobs} == {
+    found = jobs.combinations([*typed, "kernel=fused,online"])
+    assert {tuple(sorted(job)) for job in found} == {
         tuple(sorted([*typed, f"kernel={kernel}"])) for kernel in ("fused", "online")
     }
 
 
 def test_jobs_that_differ_in_values_are_what_hydra_composes_of_each(composed: Composed) -> None:
-    known = dict[tuple[str, ...], tuple[DictConfig, DictConfig]]()
     for size, rows in (("512", "[1,2]"), ("null", "7"), ("'1024'", "${seed}")):
         words = ["kernel=online", f"kernel.block_size={size}", "grid=smoke", f"grid.rows={rows}"]
         whole = composed(*words)
-        found, _ = of_job(words, known)
+        found, _ = jobs.composed(words)
         assert found == {key: value for key, value in whole.items() if key != "hydra"}
-    assert len(known) == 1
+    assert jobs._composed.cache_info().currsize == 1
 
 
 @pytest.mark.parametrize("name", options("grid"))

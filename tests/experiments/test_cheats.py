@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from experiments.child import ROOT
+from experiments.data.jobs import ROOT
 from experiments.data.metrics import latest
 from experiments.worker import outside
 from experiments.worker.timers import host

@@ -17,7 +17,7 @@ from experiments.api import main
 from experiments.api import written as function_written
 from experiments.data.errors import UserError
 from experiments.worker import outside
-from experiments.worker.describe import BadJob, build_kernel, inspect
+from experiments.worker.describe import build_kernel, inspect
 from tests.conftest import QUICK, ROOT, Command, rows_below, shape
 
 GOOD = """
@@ -87,7 +87,7 @@ def test_a_file_that_cannot_be_measured_is_one_line(
 ) -> None:
     monkeypatch.setattr(torch, "softmax", torch.softmax)  # put back, whatever the file does
     monkeypatch.setattr("time.perf_counter_ns", __import__("time").perf_counter_ns)
-    with pytest.raises(BadJob) as refused:
+    with pytest.raises(UserError) as refused:
         build_kernel(config(written(text), function))
     assert complaint in str(refused.value)
     assert "\n" not in str(refused.value)
@@ -144,7 +144,7 @@ def test_an_operation_of_a_file_stands_for_its_kernels_and_has_no_rivals(written
     path = written(code.removeprefix("python\n"))
     found = inspect(config(path, "RmsNorm"))
     assert (found["functions"], found["rivals"]) == (["RmsNormTorch", "RmsNormCluster"], [])
-    with pytest.raises(BadJob, match="has no 'nothing'; its functions are"):
+    with pytest.raises(UserError, match="has no 'nothing'; its functions are"):
         inspect(config(path, "nothing"))
 
 

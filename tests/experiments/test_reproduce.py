@@ -13,8 +13,7 @@ from typing import Any
 
 import pytest
 
-from experiments.data.recordings import recorded_jobs
-from experiments.data.rows import Row, read_rows, rows_files
+from experiments.data.rows import Row, read_rows, recorded_jobs, rows_files
 from experiments.reproduce import difference, main
 from tests.conftest import rows_below
 

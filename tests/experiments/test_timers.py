@@ -14,7 +14,7 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from experiments.child import ROOT
+from experiments.data.jobs import ROOT
 from experiments.data.rows import TIMERS
 from experiments.worker import clock as worker_clock
 from experiments.worker import timers

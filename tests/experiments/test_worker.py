@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import importlib
+import os
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from experiments.sweep import client
-from experiments.sweep.client import Worker, WorkerDied
+from experiments.sweep.client import Worker, WorkerDied, WorkerError
 from experiments.worker.describe import _unpacked, source_hash
+from experiments.worker.measure import fields_of, recorded
 from experiments.worker.place import commit
 from tests.experiments.test_timers import protocol
 
@@ -122,3 +125,25 @@ def test_what_counts_by_its_bytes_and_what_by_its_version_alone(library: Path, f
     _unpacked.cache_clear()
     begin = "import bought, torch.nn, os, numpy.linalg"
     assert not changes(library, begin, f"{folder}/bought.py")
+
+
+@pytest.mark.parametrize("kind", ["pipe", "link", "folder"])
+def test_a_log_is_a_regular_file_or_no_worker_starts(tmp_path: Path, kind: str) -> None:
+    log, elsewhere = tmp_path / "worker.log", tmp_path / "precious"
+    elsewhere.write_text("untouched")
+    {"pipe": os.mkfifo, "link": lambda p: p.symlink_to(elsewhere), "folder": Path.mkdir}[kind](log)
+    with pytest.raises(WorkerError, match=r"worker\.log cannot be written: "):
+        Worker("cpu", 0, log).start()
+    assert elsewhere.read_text() == "untouched"
+
+
+def test_a_compiled_kernel_that_a_library_kept_is_seen_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept_by = pytest.importorskip("triton.compiler").CompiledKernel
+    monkeypatch.setattr(kept_by, "__getitem__", lambda self, grid: print)
+    kernel = object.__new__(kept_by)
+    vars(kernel).update(metadata=SimpleNamespace(num_warps=8, shared=64), n_regs=32, n_spills=0)
+    with recorded() as launches:
+        kernel[5, 2, 1]("x")
+        kernel[3, 1, 1]("y")
+    kernel[9, 9, 9]("z")
+    assert [*fields_of(launches).values()] == [10, 8, 32, 64, 0]

@@ -14,8 +14,9 @@ import pytest
 import sympy
 import torch
 
+from experiments.data.errors import UserError
 from experiments.data.jobs import CONF, read_yaml
-from experiments.worker.describe import BadJob, build_kernel
+from experiments.worker.describe import build_kernel
 from kernels.attention import operation
 from kernels.device import Device, resident_programs
 from kernels.kernel import Kernel, one_of, power_of_two, whole_number
@@ -83,7 +84,7 @@ def test_a_variants_own_limits_are_kept(name: str, tunable: str, least: int, mos
     built(name, **{tunable: least})
     built(name, **{tunable: most})
     for wrong in (least // 2, 2 * most):
-        with pytest.raises(BadJob, match=f": {tunable} must be .* from {least} to {most}, not"):
+        with pytest.raises(UserError, match=f": {tunable} must be .* from {least} to {most}, not"):
             built(name, **{tunable: wrong})
 
 
@@ -390,7 +391,7 @@ def test_variants_are_described_without_triton_and_peers_without_importing_them(
 
 
 def test_every_softmax_may_stand_in_the_middle_of_attention() -> None:
-    with pytest.raises(BadJob) as caught:
+    with pytest.raises(UserError) as caught:
         built("attention_naive", softmax="another")
     names = str(caught.value).partition("must be ")[2].partition(", not")[0].split(" or ")
     assert {"auto", "naive", "online", "cluster", "cooperative"} <= {*names} <= {*KERNELS}

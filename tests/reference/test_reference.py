@@ -19,7 +19,7 @@ import pytest
 from analysis.compare import judged, matched
 from analysis.load import load
 from docs import reference
-from experiments.data.recordings import SMALL, recorded_jobs
+from experiments.data.rows import SMALL, recorded_jobs
 from tests.conftest import ROOT
 
 GENERATED = ROOT / reference.GENERATED

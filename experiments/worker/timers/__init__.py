@@ -120,16 +120,12 @@ def copied(answer: Tensors) -> Inputs:
 
 
 class Sampling(NamedTuple):
-    """All samples of a point, why they ended, and answers that were timed.
-
-    ``late`` counts windows that were no sample: the host had not handed the call over, or another
-    process had a core.
-    """
+    """All samples of a point, and why they ended."""
 
     samples_us: list[float]
     stop_reason: str
-    late: int
-    timed: Sequence[Timed] = ()
+    late: int  # windows that were no sample: the host was late, or another process had a core
+    timed: Sequence[Timed] = ()  # answers to check
 
 
 def collect(batch: Callable[[int], Sequence[float | None]], protocol: Protocol) -> Sampling:

@@ -21,14 +21,12 @@ ROUGH_HOLD = 2_000_000  # cycles, a millisecond: longer than handing over one li
 
 
 class Link(NamedTuple):
-    """Buffers of one link: what producers read, the kernel's inputs, what consumers write, and what
-    they read where there is no kernel.
-    """
+    """Buffers of one link."""
 
-    source: Inputs
-    given: Inputs
-    ends: list[torch.Tensor]
-    instead: Inputs
+    source: Inputs  # what producers read
+    given: Inputs  # the kernel's inputs
+    ends: list[torch.Tensor]  # what consumers write
+    instead: Inputs  # what they read where there is no kernel
 
 
 def sample(subject: Subject, protocol: Protocol) -> Sampling:

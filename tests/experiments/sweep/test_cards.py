@@ -116,3 +116,12 @@ def test_a_shard_is_measured_on_one_card_in_all_rounds_and_resumed_there(
         places = {row.cols: {r.card for r in done.rows if r.cols == row.cols} for row in done.rows}
         assert all(len(found) == 1 for found in places.values())
         assert set.union(*places.values()) == {0, 1}
+
+
+def test_cards_of_two_kinds_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pool, names = WorkerPool(tmp_path / "worker.log", [0, 1]), ["NVIDIA H200", "NVIDIA L4"]
+    monkeypatch.setattr(Worker, "start", lambda self: {"device": {"name": names[self.card]}})
+    for card in pool.cards:
+        pool.worker("cuda", card)
+    with pytest.raises(UserError, match="card 0 is NVIDIA H200, card 1 is NVIDIA L4"):
+        pool.alike()

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from experiments.data.rows import rows_files
-from experiments.sweep import driver
+from experiments.sweep import driver, record
 from experiments.sweep.client import Worker
 from experiments.sweep.plan import PROTOCOL, Point
 from tests.conftest import QUICK, ROOT, Command, once_each, shape
@@ -165,7 +165,7 @@ def test_a_dry_run_sums_up_kernels_and_leaves_nothing(sweep: Command, tmp_path: 
 def test_a_suspect_point_is_measured_once_more_also_after_a_kill(
     sweep: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(driver, "suspicions", lambda *_: ["heating: from 30 to 41 °C"])
+    monkeypatch.setattr(record, "suspicions", lambda *_: ["heating: from 30 to 41 °C"])
     arguments = [*SMALL[:1], *shape(4, 8), "dtype=float32", *QUICK, "remeasure=true"]
     done = sweep(*arguments)
     assert done.status == 0, done.stderr
