@@ -15,7 +15,17 @@ from typing import Any
 
 import torch
 
-from ..calls import DTYPES, Maybe, RowOp, Tensors, gradient_of, number, padded_like
+from ..calls import (
+    DTYPES,
+    Maybe,
+    RowOp,
+    Tensors,
+    check_types,
+    gradient_of,
+    number,
+    padded_like,
+    rows_of,
+)
 from ..cross_entropy import variants
 from ..cross_entropy.rows import Call, Options, backward
 from ..lines import lines
@@ -162,10 +172,7 @@ def _numbers_checked(x: torch.Tensor, target: Maybe, temperature: float) -> tupl
 
 def _check_target(logits: Any, target: Any, temperature: float) -> None:
     """Checks the arguments of `logprob_entropy`, which may have any type."""
-    for name, value in (("logits", logits), ("target", target)):
-        if not isinstance(value, torch.Tensor):
-            given = type(value).__name__
-            raise TypeError(f"logprob_entropy(): argument '{name}' must be Tensor, not {given}")
+    check_types("logprob_entropy", torch.Tensor, logits=logits, target=target)
     number("temperature", temperature)
     if logits.dim() == 0 or target.shape != logits.shape[:-1]:
         raise ValueError(
@@ -208,14 +215,6 @@ def _numbers_work(x: torch.Tensor, target: Maybe, temperature: float) -> Callabl
             variants.run(Call(x, target, options, logprob=first, entropy=entropy, lse=lse))
 
     return launch
-
-
-def _arranged(x: torch.Tensor, target: Maybe, *_: Any) -> Sequence[Maybe]:
-    """Rows of adjacent elements, and their targets."""
-    rows = x.reshape(-1, x.shape[-1])
-    if rows.stride(1) != 1 and rows.shape[1] > 1:
-        rows = rows.contiguous()
-    return rows, None if target is None else target.reshape(-1).contiguous()
 
 
 def _saved(tensors: Sequence[Any], answers: Sequence[Any]) -> Sequence[Maybe]:
@@ -274,7 +273,10 @@ NUMBERS = RowOp(
     answers=_numbers_answers,
     work=_numbers_work,
     by_torch=_numbers_by_torch,
-    arranged=_arranged,
+    arranged=lambda x, target, *_: (
+        rows_of(x),
+        None if target is None else target.reshape(-1).contiguous(),
+    ),
     shape=lambda x, *_: x.shape[:-1],
     gradient=GRADIENT,
     saved=_saved,
