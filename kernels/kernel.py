@@ -303,18 +303,19 @@ class Kernel(ABC):
 
 
 class TorchFunction(Kernel):
-    """A function of PyTorch as it is, its answer laid out contiguously. It has no tunables.
+    """A function of PyTorch as it is, one answer laid out contiguously. It has no tunables.
 
     Attributes:
         function: The function, of the operation's inputs.
     """
 
     backend = "torch"
-    function: ClassVar[Callable[..., torch.Tensor]]
+    function: ClassVar[Callable[..., Tensors]]
 
     @override
-    def __call__(self, *inputs: torch.Tensor) -> torch.Tensor:
-        return type(self).function(*inputs).contiguous()
+    def __call__(self, *inputs: torch.Tensor) -> Tensors:
+        made = type(self).function(*inputs)
+        return made.contiguous() if isinstance(made, torch.Tensor) else made
 
 
 @lru_cache

@@ -42,9 +42,9 @@ import torch.nn.functional as F
 from typing_extensions import override
 
 from ..cluster.cut import reading
-from ..compiled import CompiledFormula
+from ..compiled import compiled
 from ..device import Device, device_of
-from ..kernel import Kernel, Shape, Tensors, power_of_two, with_gradient
+from ..kernel import Kernel, Shape, TorchFunction, power_of_two, with_gradient
 from ..language import MOST_PROGRAMS
 from ..traffic import M, N, Traffic
 from . import rows
@@ -98,7 +98,7 @@ class CeOnline(Streaming):
     """The loss of each row, and its logsumexp; see `Streaming`."""
 
     operation = CROSS_ENTROPY
-    moves = Traffic(reads=M * N + M, writes=sympy.S.Zero, read_bytes=8 * M, write_bytes=8 * M)
+    moves = Traffic(reads=M * N + M, read_bytes=8 * M, write_bytes=8 * M)
     beside = ("lse",)
 
 
@@ -268,30 +268,23 @@ class CeNaive(Kernel):
         return -torch.log(p).gather(1, target[:, None]).squeeze(1)
 
 
-class CeTorch(Kernel):
-    """`F.cross_entropy` of each row. It has no tunables."""
+class CeTorch(TorchFunction):
+    """`F.cross_entropy` of each row."""
 
     operation = CROSS_ENTROPY
-    backend = "torch"
     moves = Traffic(reads=M * N + M, writes=M * N + M + 1, read_bytes=8 * M)
     on_chip = N
-
-    @override
-    def __call__(self, logits: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-        return F.cross_entropy(logits, target, reduction="none")
+    function = staticmethod(partial(F.cross_entropy, reduction="none"))
 
 
-class CeGradTorch(Kernel):
-    """`F.cross_entropy` of each row and its backward pass. It has no tunables."""
+class CeGradTorch(TorchFunction):
+    """`F.cross_entropy` of each row and its backward pass."""
 
     operation = CROSS_ENTROPY_GRAD
     backend = "eager"  # log-probabilities are rounded to the dtype before the gradient is taken
     moves = Traffic(reads=3 * M * N + 2 * M + 1, writes=3 * M * N + 2 * M + 1, read_bytes=16 * M)
     on_chip = N
-
-    @override
-    def __call__(self, logits: torch.Tensor, target: torch.Tensor) -> Tensors:
-        return with_gradient(partial(F.cross_entropy, reduction="none"), logits, target)
+    function = staticmethod(partial(with_gradient, CeTorch.function))
 
 
 class LogprobEntropyTorch(Kernel):
@@ -331,29 +324,7 @@ def _logprob_entropy(logits: torch.Tensor, target: torch.Tensor) -> Pair:
     return logp.gather(1, target[:, None]).squeeze(1), -(logp.exp() * logp).sum(1)
 
 
-class CeCompiled(CompiledFormula):
-    """`F.cross_entropy` of each row; see `CompiledFormula`."""
-
-    operation = CROSS_ENTROPY
-    formula = staticmethod(_loss)
-
-
-class CeBackwardCompiled(CompiledFormula):
-    """The gradient of a known logsumexp; see `CompiledFormula`."""
-
-    operation = CROSS_ENTROPY_BACKWARD
-    formula = staticmethod(_backward)
-
-
-class CeGradCompiled(CompiledFormula):
-    """Loss and gradient; see `CompiledFormula`."""
-
-    operation = CROSS_ENTROPY_GRAD
-    formula = staticmethod(_loss_and_gradient)
-
-
-class LogprobEntropyCompiled(CompiledFormula):
-    """Log-probability and entropy; see `CompiledFormula`."""
-
-    operation = LOGPROB_ENTROPY
-    formula = staticmethod(_logprob_entropy)
+CeCompiled = compiled(CROSS_ENTROPY, _loss)
+CeBackwardCompiled = compiled(CROSS_ENTROPY_BACKWARD, _backward)
+CeGradCompiled = compiled(CROSS_ENTROPY_GRAD, _loss_and_gradient)
+LogprobEntropyCompiled = compiled(LOGPROB_ENTROPY, _logprob_entropy)

@@ -9,7 +9,6 @@ calls that a transform or dispatch mode observes.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -21,6 +20,7 @@ from ..repeat import dense
 from .kernels import KlAuto
 
 KERNEL = KlAuto()
+Options = tuple[float, bool]
 REDUCTIONS: dict[str, Any] = {"mean": torch.mean, "sum": torch.sum, "none": None}
 
 
@@ -68,9 +68,7 @@ def kl_div(
     return loss if finish is None or loss.dim() == 0 else finish(loss)
 
 
-def _checked(
-    student: Any, teacher: Any, temperature: float, reverse: bool
-) -> tuple[float, bool] | None:
+def _checked(student: Any, teacher: Any, temperature: float, reverse: bool) -> Options | None:
     check_types("kl_div", torch.Tensor, student=student, teacher=teacher)
     check_types("kl_div", bool, reverse=reverse)
     number("temperature", temperature)
@@ -99,21 +97,14 @@ def _gradient_by_torch(student: Any, teacher: Any, dloss: Any, *options: Any) ->
     return gradient_of(lambda x: (_by_torch(x, teacher, *options),), student, [dloss])
 
 
-def _work(student: Any, teacher: Any, *options: Any) -> Callable[..., None]:
-    return lambda student, teacher, loss: KERNEL.run(student, teacher, loss, None, None, *options)
-
-
-def _gradient_work(student: Any, teacher: Any, dloss: Any, *options: Any) -> Callable[..., None]:
-    def launch(student: Any, teacher: Any, dloss: Any, dstudent: Any) -> None:
-        KERNEL.run(student, teacher, None, dstudent, dloss, *options)
-
-    return launch
+def _gradient(options: Options, student: Any, teacher: Any, dloss: Any, dstudent: Any) -> None:
+    KERNEL.run(options, student, teacher, None, dstudent, dloss)
 
 
 def _both(mean: bool, plan: Plan, student: Any, teacher: Any, losses: Any) -> None:
     """See `in_place`."""
-    (temperature, reverse), scale = plan.options, 1 / len(student) if mean else 1.0
-    KERNEL.run(student, teacher, losses, student, None, temperature, reverse, scale)
+    scale = 1 / len(student) if mean else 1.0
+    KERNEL.run(plan.options, student, teacher, losses, student, scale=scale)
 
 
 BOTH = {"mean": partial(_both, True), "sum": partial(_both, False), "none": None}
@@ -122,7 +113,7 @@ GRADIENT = RowOp(
     "bool reverse) -> Tensor",
     checked=lambda student, teacher, dloss, *options: options,
     answers=lambda student, *_: [padded_like(student)],
-    work=_gradient_work,
+    work=lambda student, teacher, dloss, *options: partial(_gradient, options),
     by_torch=_gradient_by_torch,
     # the loss's gradient as one number where it is the same for all rows
     arranged=lambda student, teacher, dloss, *_: (
@@ -134,7 +125,7 @@ KL_DIV = RowOp(
     schema="kl_div(Tensor student, Tensor teacher, float temperature, bool reverse) -> Tensor",
     checked=_checked,
     answers=lambda x, *_: [dense(x.shape[:1], torch.float32)],
-    work=_work,
+    work=lambda student, teacher, *options: partial(KERNEL.run, options),
     by_torch=_by_torch,
     arranged=lambda student, teacher, *_: (rows_of(student), rows_of(teacher)),
     shape=lambda student, *_: student.shape[:-1],

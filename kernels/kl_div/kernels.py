@@ -32,6 +32,7 @@ from ..cluster.row import (
     by_lane,
     divergences_of,
     ends_of,
+    highest_of,
     in_registers,
     largest,
     row_at,
@@ -76,7 +77,7 @@ class KlAuto(OnCluster):
     """The loss: by a cluster a row where that can be, else by a stream."""
 
     operation: ClassVar[Operation] = KL_DIV
-    moves = Traffic(reads=2 * M * N, writes=sympy.S.Zero, write_bytes=4 * M)
+    moves = Traffic(reads=2 * M * N, write_bytes=4 * M)
     on_chip = 2 * N
     matrices = 2
     unsupported = Kernel.unsupported  # a stream takes what a cluster does not
@@ -86,61 +87,56 @@ class KlAuto(OnCluster):
         loss, dstudent = torch.empty(len(student), device=student.device), None
         if self.operation is KL_DIV_GRAD:
             dstudent = torch.empty(student.shape, dtype=student.dtype, device=student.device)
-        self.run(student, teacher, loss, dstudent)
+        self.run((1.0, False), student, teacher, loss, dstudent)
         return loss if dstudent is None else (loss, dstudent)
 
     def run(
         self,
+        options: tuple[float, bool],
         student: torch.Tensor,
         teacher: torch.Tensor,
         loss: torch.Tensor | None,
         dstudent: torch.Tensor | None = None,
         dloss: torch.Tensor | None = None,
-        temperature: float = 1.0,
-        reverse: bool = False,
         scale: float = 1.0,
     ) -> None:
         """Writes the results for which memory is given.
 
         Args:
+            options: The temperature, which divides both, and whether it is KL(student‖teacher).
             student: Logits (M, N), float16, bfloat16 or float32; any strides.
             teacher: Likewise, of the same dtype.
             loss: (M,), float32; a row without columns has loss 0.
             dstudent: The gradient, (M, N); may be the student's own memory.
             dloss: The loss's own gradient, float32: (M,), or (1,) for all rows; None for ones.
-            temperature: Divides both.
-            reverse: Whether the loss is KL(student‖teacher).
             scale: Multiplies the gradient.
         """
         if student.numel() == 0:
             if loss is not None:
                 loss.zero_()
             return
-        (rows, cols), size, plan = student.shape, student.element_size(), None
+        (temperature, reverse), (rows, cols) = options, student.shape
         matrices = (student, teacher) if reverse else (teacher, student)
         parts = layout(*matrices) if dstudent is None else layout(*matrices, dstudent)
-        if parts.vector * size == LONGEST:
+        bases, places = (*parts.bases, None), (*parts.places, At(0, 1, 0))
+        rate, each = LOG2E / temperature, dloss is not None and dloss.numel() > 1
+        scales = Scales(rate, 1 / temperature, scale / temperature, 2.0 ** floor(log2(rate)))
+        arguments = *bases[:3], loss, dloss, parts.cols, *places[:3], scales
+        plan, longest = None, LONGEST // student.element_size()
+        if parts.vector == longest:
             kind = (rows, cols), student.dtype, device_of(student), dstudent is not None
             plan = _plan_of(self, *kind)
-        how = How(None, reverse, dloss is not None and dloss.numel() > 1)
-        rate, nothing = LOG2E / temperature, At(0, 1, 0)
-        arguments = (
-            *(*(*parts.bases, None)[:3], loss, dloss, parts.cols, *(*parts.places, nothing)[:3]),
-            Scales(rate, 1 / temperature, scale / temperature, 2.0 ** floor(log2(rate))),
-        )
         if plan is not None:
-            how = how._replace(row=plan.how(student, parts.vector, parts.ends))
-            registers = REGISTERS if plan.shared else None
-            options = {"num_ctas": plan.programs, "num_warps": plan.warps, "maxnreg": registers}
-            launch(_on_cluster, (rows,), arguments, {"HOW": how}, **options)
-        else:
-            wide = (2 if size == 4 else cols > 1 << 16) if parts.vector * size == LONGEST else 3
-            lanes, warps = STREAMS[wide]
-            lanes = max(32, min(lanes, next_power_of_two(-(-cols // parts.vector))))
-            whole = cols <= lanes * parts.vector
-            row = Held(0, 0, parts.vector, whole, parts.ends, False, "", "")
-            how = how._replace(row=row, lanes=lanes)
-            launch(_streamed, (rows,), arguments, {"HOW": how}, num_warps=min(warps, lanes // 32))
+            how = How(plan.how(student, parts.vector, parts.ends), reverse, each)
+            return plan.launch(
+                _on_cluster, rows, arguments, how, REGISTERS if plan.shared else None
+            )
+        wide = 2 if longest == 4 else cols > 1 << 16
+        lanes, warps = STREAMS[wide if parts.vector == longest else 3]
+        lanes = max(32, min(lanes, next_power_of_two(-(-cols // parts.vector))))
+        row = Held(0, 0, parts.vector, cols <= lanes * parts.vector, parts.ends, False, "", "")
+        constants = {"HOW": How(row, reverse, each, lanes)}
+        return launch(_streamed, (rows,), arguments, constants, num_warps=min(warps, lanes // 32))
 
 
 @lru_cache(maxsize=4096)
@@ -281,8 +277,8 @@ def _statistics(a, b, row, scales, slots, HOW: gl.constexpr):  # type: ignore[no
     if HOW.row.shared > 0:
         async_copy.wait_group(0)
         barrier()
-    most_a, shift_a = _shift(a, row, HOW)
-    most_b, shift_b = _shift(b, row, HOW)
+    most_a, shift_a = _shift(a, row, HOW.row.shared)
+    most_b, shift_b = _shift(b, row, HOW.row.shared)
     base_a, base_b = _base(shift_a, scales), _base(shift_b, scales)
     zeros = gl.full(row.columns.shape, 0.0, gl.float32, row.columns.type.layout)
     sum_a, sum_b, further = zeros, zeros, zeros
@@ -311,15 +307,10 @@ def _statistics(a, b, row, scales, slots, HOW: gl.constexpr):  # type: ignore[no
 
 
 @gluon_jit
-def _shift(parts, row, HOW: gl.constexpr):  # type: ignore[no-untyped-def]
+def _shift(parts, row, WAITING: gl.constexpr):  # type: ignore[no-untyped-def]
     """The maximum of each slice, and what its exponentials are shifted by: 0 for −inf."""
-    highest = parts.held[0].to(gl.float32)
-    for i in gl.static_range(1, row.CHUNKS - HOW.row.shared):
-        highest = gl.maximum(highest, parts.held[i].to(gl.float32))
-    if HOW.row.shared > 0:
-        for i in range(HOW.row.shared):
-            value = parts.waiting.index(i).load(row.columns.type.layout)
-            highest = gl.maximum(highest, value.to(gl.float32))
+    highest = highest_of(parts.held, parts.waiting, WAITING, 1, False)
+    if WAITING > 0:
         barrier()
     maximum = largest(highest, parts.end, row.VECTOR)
     return maximum, gl.where(maximum == float("-inf"), 0.0, maximum)

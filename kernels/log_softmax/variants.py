@@ -25,7 +25,7 @@ import torch
 from typing_extensions import override
 
 from ..calls import Maybe
-from ..compiled import CompiledFormula
+from ..compiled import compiled
 from ..cross_entropy.cluster import RowCluster
 from ..cross_entropy.rows import HELD, MOVED
 from ..cross_entropy.variants import HELD_OR_TILE, WIDEST, Chooses, LogprobEntropyTorch, Streaming
@@ -35,7 +35,7 @@ from .functions import GRADIENT, NUMBERS, TILE
 from .operation import LOG_SOFTMAX, LOGPROB_ENTROPY_BACKWARD, LOGPROB_ENTROPY_GRAD, LOGSUMEXP
 
 MATRIX = Traffic(reads=M * N, writes=M * N)
-A_NUMBER = Traffic(reads=M * N, writes=sympy.S.Zero, write_bytes=4 * M)
+A_NUMBER = Traffic(reads=M * N, write_bytes=4 * M)
 ROWS = 24 * M * sympy.ceiling(N / sympy.Integer(TILE))  # bytes of a row's numbers, for each tile
 
 
@@ -113,18 +113,8 @@ class LogSumExpTorch(TorchFunction):
     function = staticmethod(lambda x: torch.logsumexp(x, dim=1))
 
 
-class LogSoftmaxCompiled(CompiledFormula):
-    """`torch.log_softmax`; see `CompiledFormula`."""
-
-    operation = LOG_SOFTMAX
-    formula = staticmethod(lambda x: torch.log_softmax(x, 1))
-
-
-class LogSumExpCompiled(CompiledFormula):
-    """`torch.logsumexp`; see `CompiledFormula`."""
-
-    operation = LOGSUMEXP
-    formula = staticmethod(lambda x: x.float().logsumexp(1))
+LogSoftmaxCompiled = compiled(LOG_SOFTMAX, lambda x: torch.log_softmax(x, 1))
+LogSumExpCompiled = compiled(LOGSUMEXP, lambda x: x.float().logsumexp(1))
 
 
 class LogprobEntropyBackwardAuto(Kernel):
@@ -190,15 +180,5 @@ class LogprobEntropyGradTorch(LogprobEntropyTorch):
         return with_gradient(super().__call__, logits, target)
 
 
-class LogprobEntropyBackwardCompiled(CompiledFormula):
-    """The gradient from kept numbers, in float32; see `CompiledFormula`."""
-
-    operation = LOGPROB_ENTROPY_BACKWARD
-    formula = staticmethod(_backward)
-
-
-class LogprobEntropyGradCompiled(CompiledFormula):
-    """Both answers and the gradient of their sum; see `CompiledFormula`."""
-
-    operation = LOGPROB_ENTROPY_GRAD
-    formula = staticmethod(_with_gradient)
+LogprobEntropyBackwardCompiled = compiled(LOGPROB_ENTROPY_BACKWARD, _backward)
+LogprobEntropyGradCompiled = compiled(LOGPROB_ENTROPY_GRAD, _with_gradient)
