@@ -18,7 +18,7 @@ import torch
 from typing_extensions import override
 
 from .device import Device
-from .kernel import Kernel, NotCompiled, Operation, Shape, one_of
+from .kernel import Kernel, NotCompiled, Shape, one_of
 from .traffic import N, Traffic
 
 MODES = ("default", "max-autotune-no-cudagraphs")
@@ -99,10 +99,3 @@ class CompiledFormula(Kernel):
     @override
     def traffic(self) -> Traffic:
         return self.operation.compulsory
-
-
-def compiled(operation: Operation, formula: Callable[..., Any]) -> type[CompiledFormula]:
-    """The variant that compiles a formula of an operation; its module is the formula's."""
-    own = {"operation": operation, "formula": staticmethod(formula)}
-    name = f"{type(operation).__name__}Compiled"
-    return type(name, (CompiledFormula,), own | {"__module__": formula.__module__})

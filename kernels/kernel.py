@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -10,7 +11,7 @@ from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, distribution
 from importlib.util import find_spec
 from types import NoneType, UnionType
-from typing import Any, ClassVar, get_type_hints
+from typing import Any, ClassVar, TypeVar, get_type_hints
 
 import sympy
 import torch
@@ -300,6 +301,18 @@ class Kernel(ABC):
         function only launches. Most variants return themselves.
         """
         return self
+
+
+Kind = TypeVar("Kind", bound=Kernel)
+
+
+def variant(kind: type[Kind], operation: Operation, **declared: Any) -> type[Kind]:
+    """A variant that differs from others of its kind only in what it declares.
+
+    It belongs to the module that calls.
+    """
+    own = {"operation": operation, "__module__": sys._getframe(1).f_globals["__name__"]}
+    return type(f"{type(operation).__name__}{kind.__name__}", (kind,), own | declared)
 
 
 class TorchFunction(Kernel):

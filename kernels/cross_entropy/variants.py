@@ -42,13 +42,13 @@ import torch.nn.functional as F
 from typing_extensions import override
 
 from ..cluster.cut import reading
-from ..compiled import compiled
+from ..compiled import CompiledFormula
 from ..device import Device, device_of
-from ..kernel import Kernel, Shape, TorchFunction, power_of_two, with_gradient
+from ..kernel import Kernel, Shape, TorchFunction, power_of_two, variant, with_gradient
 from ..language import MOST_PROGRAMS
 from ..traffic import M, N, Traffic
 from . import rows
-from .cluster import CeCluster, has_narrow
+from .cluster import NUMBERS, CeCluster, has_narrow
 from .operation import (
     CROSS_ENTROPY,
     CROSS_ENTROPY_BACKWARD,
@@ -94,12 +94,8 @@ class Streaming(RowVariant):
         return sympy.Integer(self.block_size or 32 * (self.num_warps or 4) * A_LANE)
 
 
-class CeOnline(Streaming):
-    """The loss of each row, and its logsumexp; see `Streaming`."""
-
-    operation = CROSS_ENTROPY
-    moves = Traffic(reads=M * N + M, read_bytes=8 * M, write_bytes=8 * M)
-    beside = ("lse",)
+CeOnline = variant(Streaming, CROSS_ENTROPY, moves=NUMBERS, beside=("lse",))
+LogprobEntropyOnline = variant(Streaming, LOGPROB_ENTROPY, moves=NUMBERS)
 
 
 class CeBackward(Streaming):
@@ -154,13 +150,6 @@ class CeGradInPlace(CeGradOnline):
     """The same, the gradient over the logits."""
 
     overwrites = "logits"
-
-
-class LogprobEntropyOnline(Streaming):
-    """log p[target] and the entropy of each row; see `Streaming`."""
-
-    operation = LOGPROB_ENTROPY
-    moves = CeOnline.moves
 
 
 # --- chosen ---
@@ -220,35 +209,20 @@ class Chooses(RowVariant):
         run(call)
 
 
-class CeAuto(Chooses):
-    """The loss, and its logsumexp; see `Chooses`."""
-
-    operation = CROSS_ENTROPY
-    moves = CeOnline.moves
-    beside = ("lse",)
-
-
-class CeGradAuto(Chooses):
-    """Loss and gradient; see `Chooses`.
-
-    The traffic assumes an H200, whose clusters hold `WIDEST` float32 elements. They write each
-    target's element twice, M more in all.
-    """
-
-    operation = CROSS_ENTROPY_GRAD
-    moves = Traffic(
+CeAuto = variant(Chooses, CROSS_ENTROPY, moves=NUMBERS, beside=("lse",))
+LogprobEntropyAuto = variant(Chooses, LOGPROB_ENTROPY, moves=NUMBERS)
+# By an H200, whose clusters hold `WIDEST` float32 elements. They write each target's element twice,
+# M more in all.
+CeGradAuto = variant(
+    Chooses,
+    CROSS_ENTROPY_GRAD,
+    moves=Traffic(
         reads=sympy.Piecewise((M * N + M, N <= WIDEST), (2 * M * N + M, True)),
         writes=M * N,
         read_bytes=8 * M,
         write_bytes=4 * M,
-    )
-
-
-class LogprobEntropyAuto(Chooses):
-    """Log-probability and entropy; see `Chooses`."""
-
-    operation = LOGPROB_ENTROPY
-    moves = CeOnline.moves
+    ),
+)
 
 
 # --- by PyTorch ---
@@ -324,7 +298,13 @@ def _logprob_entropy(logits: torch.Tensor, target: torch.Tensor) -> Pair:
     return logp.gather(1, target[:, None]).squeeze(1), -(logp.exp() * logp).sum(1)
 
 
-CeCompiled = compiled(CROSS_ENTROPY, _loss)
-CeBackwardCompiled = compiled(CROSS_ENTROPY_BACKWARD, _backward)
-CeGradCompiled = compiled(CROSS_ENTROPY_GRAD, _loss_and_gradient)
-LogprobEntropyCompiled = compiled(LOGPROB_ENTROPY, _logprob_entropy)
+CeCompiled = variant(CompiledFormula, CROSS_ENTROPY, formula=staticmethod(_loss))
+CeBackwardCompiled = variant(
+    CompiledFormula, CROSS_ENTROPY_BACKWARD, formula=staticmethod(_backward)
+)
+CeGradCompiled = variant(
+    CompiledFormula, CROSS_ENTROPY_GRAD, formula=staticmethod(_loss_and_gradient)
+)
+LogprobEntropyCompiled = variant(
+    CompiledFormula, LOGPROB_ENTROPY, formula=staticmethod(_logprob_entropy)
+)

@@ -143,19 +143,16 @@ class KlAuto(OnCluster):
 def _plan_of(
     kernel: KlAuto, shape: Shape, dtype: torch.dtype, device: Device, gradient: bool
 ) -> Cut | None:
-    """The cut of rows read by the longest vectors; None where a stream takes them."""
+    """The cut of rows read by the longest vectors; None where a stream takes them.
+
+    Of a row that waits the smallest cluster takes all chunks but the last, or two, so.
+    """
     cols, width = shape[1], LONGEST // dtype.itemsize
     asked = kernel.programs or kernel.num_warps
     wide_loss = cols > NARROW and not (gradient or asked)
     if wide_loss or OnCluster.unsupported(kernel, shape, dtype, device) is not None:
         return None
-    waiting = None if asked or cols <= LONG else _waiting(cols, width, dtype.itemsize, device)
-    return waiting or kernel.plan((MANY, cols), dtype, width, device)
-
-
-def _waiting(cols: int, width: int, itemsize: int, device: Device) -> Cut | None:
-    """The smallest cluster that takes a row; all chunks but the last, or two, wait."""
-    for programs, warps in CLUSTERS:
+    for programs, warps in () if asked or cols <= LONG else CLUSTERS:
         chunk, slots = programs * warps * LANES * width, SLOT * (3 * programs * warps + 1)
         chunks = -(-(cols // width * width) // chunk)
         shared = chunks - 1
@@ -164,8 +161,8 @@ def _waiting(cols: int, width: int, itemsize: int, device: Device) -> Cut | None
             shared -= 1
         fits = bytes_ + slots <= known(device.shared_bytes_per_block)
         if chunks <= MOST_CHUNKS and fits and programs <= largest_cluster(device):
-            return Cut(programs, warps, chunk, chunks, shared, itemsize == 2)
-    return None
+            return Cut(programs, warps, chunk, chunks, shared, dtype.itemsize == 2)
+    return kernel.plan((MANY, cols), dtype, width, device)
 
 
 class KlGradAuto(KlAuto):

@@ -20,8 +20,8 @@ import torch
 import torch.nn.functional as F
 from typing_extensions import override
 
-from ..compiled import compiled
-from ..kernel import Operation, Tensors, TorchFunction, with_gradient
+from ..compiled import CompiledFormula
+from ..kernel import Operation, Tensors, TorchFunction, variant, with_gradient
 from ..peer import LIGER, Peer
 from ..traffic import M, N, Traffic
 from .operation import KL_DIV, KL_DIV_GRAD
@@ -42,8 +42,8 @@ def _with_gradient(student: torch.Tensor, teacher: torch.Tensor) -> Tensors:
     return (p * (logp - logq)).sum(1), (logq.exp() - p).to(student.dtype)
 
 
-KlCompiled = compiled(KL_DIV, _in_float32)
-KlGradCompiled = compiled(KL_DIV_GRAD, _with_gradient)
+KlCompiled = variant(CompiledFormula, KL_DIV, formula=staticmethod(_in_float32))
+KlGradCompiled = variant(CompiledFormula, KL_DIV_GRAD, formula=staticmethod(_with_gradient))
 
 
 class KlTorch(TorchFunction):
