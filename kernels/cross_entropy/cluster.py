@@ -273,7 +273,7 @@ GRADIENT = Traffic(reads=M * N + M, writes=M * N + M, read_bytes=8 * M, write_by
 CeCluster = variant(RowCluster, CROSS_ENTROPY, moves=NUMBERS, beside=("lse",))
 LogprobEntropyCluster = variant(RowCluster, LOGPROB_ENTROPY, moves=NUMBERS)
 CeGradCluster = variant(RowCluster, CROSS_ENTROPY_GRAD, moves=GRADIENT)
-CeGradClusterInPlace = variant(RowCluster, CROSS_ENTROPY_GRAD, moves=GRADIENT, overwrites="logits")
+CeGradClusterInPlace = variant(CeGradCluster, CROSS_ENTROPY_GRAD, overwrites="logits")
 
 
 # Device code in Gluon.

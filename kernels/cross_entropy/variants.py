@@ -118,10 +118,7 @@ class CeBackward(Streaming):
         return sympy.Integer(self.block_size or MOVED)
 
 
-class CeBackwardInPlace(CeBackward):
-    """The same over the logits."""
-
-    overwrites = "logits"
+CeBackwardInPlace = variant(CeBackward, CROSS_ENTROPY_BACKWARD, overwrites="logits")
 
 
 class CeGradOnline(Streaming):
@@ -146,10 +143,7 @@ class CeGradOnline(Streaming):
         return HELD_OR_TILE
 
 
-class CeGradInPlace(CeGradOnline):
-    """The same, the gradient over the logits."""
-
-    overwrites = "logits"
+CeGradInPlace = variant(CeGradOnline, CROSS_ENTROPY_GRAD, overwrites="logits")
 
 
 # --- chosen ---

@@ -93,10 +93,6 @@ def _by_torch(student: Any, teacher: Any, temperature: float, reverse: bool) -> 
     return torch.where(p > 0, p * (torch.where(p > 0, a, 0.0) - b), 0.0).sum(-1)
 
 
-def _gradient_by_torch(student: Any, teacher: Any, dloss: Any, *options: Any) -> torch.Tensor:
-    return gradient_of(lambda x: (_by_torch(x, teacher, *options),), student, [dloss])
-
-
 def _gradient(options: Options, student: Any, teacher: Any, dloss: Any, dstudent: Any) -> None:
     KERNEL.run(options, student, teacher, None, dstudent, dloss)
 
@@ -114,7 +110,9 @@ GRADIENT = RowOp(
     checked=lambda student, teacher, dloss, *options: options,
     answers=lambda student, *_: [padded_like(student)],
     work=lambda student, teacher, dloss, *options: partial(_gradient, options),
-    by_torch=_gradient_by_torch,
+    by_torch=lambda student, teacher, dloss, *options: gradient_of(
+        lambda x: (_by_torch(x, teacher, *options),), student, [dloss]
+    ),
     # the loss's gradient as one number where it is the same for all rows
     arranged=lambda student, teacher, dloss, *_: (
         *(student, teacher),

@@ -19,7 +19,6 @@ from __future__ import annotations
 from collections import namedtuple
 from functools import lru_cache
 from math import floor, log2
-from typing import ClassVar
 
 import sympy
 import torch
@@ -43,7 +42,7 @@ from ..cluster.row import (
     whole_row,
 )
 from ..device import Device, device_of, known, largest_cluster
-from ..kernel import Kernel, Operation, Shape, Tensors
+from ..kernel import Kernel, Shape, Tensors, variant
 from ..language import async_copy, barrier, gl, gluon_jit, jit, next_power_of_two, tl
 from ..launch import launch
 from ..traffic import M, N, Traffic
@@ -76,7 +75,7 @@ CLUSTERS, MOST_CHUNKS, REGISTERS = ((8, 4), (16, 4), (16, 8)), 13, 80
 class KlAuto(OnCluster):
     """The loss: by a cluster a row where that can be, else by a stream."""
 
-    operation: ClassVar[Operation] = KL_DIV
+    operation = KL_DIV
     moves = Traffic(reads=2 * M * N, write_bytes=4 * M)
     on_chip = 2 * N
     matrices = 2
@@ -165,15 +164,9 @@ def _plan_of(
     return kernel.plan((MANY, cols), dtype, width, device)
 
 
-class KlGradAuto(KlAuto):
-    """Loss and gradient; see `KlAuto`. Its traffic is by an H200's clusters."""
-
-    operation = KL_DIV_GRAD
-    moves = Traffic(
-        reads=sympy.Piecewise((2 * M * N, N <= WIDEST), (4 * M * N, True)),
-        writes=M * N,
-        write_bytes=4 * M,
-    )
+# Loss and gradient; the traffic is by an H200's clusters
+READS = sympy.Piecewise((2 * M * N, N <= WIDEST), (4 * M * N, True))
+KlGradAuto = variant(KlAuto, KL_DIV_GRAD, moves=Traffic(READS, M * N, write_bytes=4 * M))
 
 
 # --- device code ---
@@ -259,9 +252,7 @@ def _on_cluster(  # type: ignore[no-untyped-def]
         if WAITING > 0:
             barrier()  # between two passes over shared memory, or it is kept in registers
         for i in gl.static_range(row.CHUNKS):
-            value = _slope_of(
-                _chunk(a, i, row, HOW), _chunk(b, i, row, HOW), bases, of, scales, HOW
-            )
+            value = _slope_of(_chunk(a, i, HOW), _chunk(b, i, HOW), bases, of, scales, HOW)
             row.store(target, 1, i, value, STORES)
         if ENDS:
             value = _slope_of(end_a, end_b, bases, of, scales, HOW)
@@ -280,7 +271,7 @@ def _statistics(a, b, row, scales, slots, HOW: gl.constexpr):  # type: ignore[no
     zeros = gl.full(row.columns.shape, 0.0, gl.float32, row.columns.type.layout)
     sum_a, sum_b, further = zeros, zeros, zeros
     for i in gl.static_range(row.CHUNKS):
-        wide_a, wide_b = _chunk(a, i, row, HOW), _chunk(b, i, row, HOW)
+        wide_a, wide_b = _chunk(a, i, HOW), _chunk(b, i, HOW)
         power = _power(wide_a, base_a)
         further += _weighted(power, wide_a - wide_b)
         sum_a += power
@@ -349,10 +340,10 @@ def _begin(at, number):  # type: ignore[no-untyped-def]
 
 
 @gluon_jit
-def _chunk(parts, i: gl.constexpr, row, HOW: gl.constexpr):  # type: ignore[no-untyped-def]
+def _chunk(parts, i: gl.constexpr, HOW: gl.constexpr):  # type: ignore[no-untyped-def]
     """A chunk in float32."""
     WAITING: gl.constexpr = HOW.row.shared
-    layout: gl.constexpr = row.columns.type.layout
+    layout: gl.constexpr = parts.held[0].type.layout
     value = parts.waiting.index(i).load(layout) if i < WAITING else parts.held[i - WAITING]
     return unpacked(value, HOW.row.packed)
 
@@ -395,8 +386,10 @@ def _streamed(
     else:
         for start in range(0, vectors, LANES):
             lanes = _absorb(lanes, _tile(rows, start, vectors, HOW), rate)
-    shift_a, over_a, scale_a = _joined(lanes.most_a, lanes.sum_a, rate)
-    shift_b, over_b, _ = _joined(lanes.most_b, lanes.sum_b, rate)
+    shift_a, scale_a = _rescaled(lanes.most_a, tl.max(lanes.most_a), rate)
+    over_a = 1.0 / tl.sum(lanes.sum_a * scale_a)
+    shift_b, scale_b = _rescaled(lanes.most_b, tl.max(lanes.most_b), rate)
+    over_b = 1.0 / tl.sum(lanes.sum_b * scale_b)
     mean = tl.sum(lanes.further * scale_a) * over_a
     if loss is not None:
         divergence = (mean - shift_a + shift_b) * scales.inverse
@@ -440,8 +433,10 @@ def _read(places: tl.tensor, inside: tl.tensor) -> tl.tensor:
 def _absorb(lanes: Sums, pair: tl.tuple, rate: tl.tensor) -> Sums:
     """The sums of lanes with those of elements of a and b."""
     a, b = pair
-    most_a, shift_a, over_a = _raised(lanes.most_a, a, rate)
-    most_b, shift_b, over_b = _raised(lanes.most_b, b, rate)
+    most_a = tl.maximum(lanes.most_a, tl.max(a, 2))
+    shift_a, over_a = _rescaled(lanes.most_a, most_a, rate)
+    most_b = tl.maximum(lanes.most_b, tl.max(b, 2))
+    shift_b, over_b = _rescaled(lanes.most_b, most_b, rate)
     power = tl.exp2((a - shift_a[:, :, None]) * rate)
     other = tl.exp2((b - shift_b[:, :, None]) * rate)
     sum_a = lanes.sum_a * over_a + tl.sum(power, 2)
@@ -450,17 +445,7 @@ def _absorb(lanes: Sums, pair: tl.tuple, rate: tl.tensor) -> Sums:
 
 
 @jit
-def _raised(most: tl.tensor, values: tl.tensor, rate: tl.tensor) -> tl.tuple:
-    """Each lane's maximum with new values, its shift, and the factor for its sums."""
-    highest = tl.maximum(most, tl.max(values, 2))
+def _rescaled(most: tl.tensor, highest: tl.tensor, rate: tl.tensor) -> tl.tuple:
+    """The shift for a maximum, 0 for −inf, and the factor for sums that have another's."""
     shift = tl.where(highest == float("-inf"), 0.0, highest)
-    return highest, shift, tl.exp2((most - shift) * rate)
-
-
-@jit
-def _joined(most: tl.tensor, summed: tl.tensor, rate: tl.tensor) -> tl.tuple:
-    """The row's shift, one over its sum, and the factor of each lane."""
-    highest = tl.max(most)
-    shift = tl.where(highest == float("-inf"), 0.0, highest)
-    scale = tl.exp2((most - shift) * rate)
-    return shift, 1.0 / tl.sum(summed * scale), scale
+    return shift, tl.exp2((most - shift) * rate)

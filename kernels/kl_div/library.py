@@ -14,14 +14,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from typing_extensions import override
 
 from ..compiled import CompiledFormula
-from ..kernel import Operation, Tensors, TorchFunction, variant, with_gradient
+from ..kernel import Tensors, TorchFunction, variant, with_gradient
 from ..peer import LIGER, Peer
 from ..traffic import M, N, Traffic
 from .operation import KL_DIV, KL_DIV_GRAD
@@ -46,22 +46,20 @@ KlCompiled = variant(CompiledFormula, KL_DIV, formula=staticmethod(_in_float32))
 KlGradCompiled = variant(CompiledFormula, KL_DIV_GRAD, formula=staticmethod(_with_gradient))
 
 
-class KlTorch(TorchFunction):
-    """`F.kl_div` of two log-softmax, summed over each row."""
-
-    operation: ClassVar[Operation] = KL_DIV
-    function: ClassVar[Callable[..., Tensors]] = staticmethod(_loss)
-    backend = "eager"
-    moves = Traffic(reads=8 * M * N, writes=5 * M * N + M)
-    on_chip = N
-
-
-class KlGradTorch(KlTorch):
-    """The same, and its backward pass."""
-
-    operation = KL_DIV_GRAD
-    moves = Traffic(reads=12 * M * N + M, writes=8 * M * N + 2 * M)
-    function = staticmethod(partial(with_gradient, _loss))
+KlTorch = variant(
+    TorchFunction,
+    KL_DIV,
+    function=staticmethod(_loss),
+    backend="eager",
+    moves=Traffic(reads=8 * M * N, writes=5 * M * N + M),
+    on_chip=N,
+)
+KlGradTorch = variant(
+    KlTorch,
+    KL_DIV_GRAD,
+    function=staticmethod(partial(with_gradient, _loss)),
+    moves=Traffic(reads=12 * M * N + M, writes=8 * M * N + 2 * M),
+)
 
 
 class KlLiger(Peer):
@@ -94,7 +92,7 @@ class KlLiger(Peer):
 class KlJsdLiger(Peer):
     """Liger's Jensen-Shannon loss with β = 0, and what it takes before and after."""
 
-    operation: ClassVar[Operation] = KL_DIV
+    operation = KL_DIV
     library = LIGER
     moves = Traffic(reads=2 * M * N, read_bytes=16 * M * N, write_bytes=24 * M * N + 4 * M)
     on_chip = N
@@ -104,14 +102,15 @@ class KlJsdLiger(Peer):
         return partial(_jsd, self.operation is KL_DIV_GRAD)
 
 
-class KlGradJsdLiger(KlJsdLiger):
-    """The same, and its gradient through log-softmax."""
-
-    operation = KL_DIV_GRAD
-    moves = Traffic(2 * M * N, M * N, read_bytes=28 * M * N, write_bytes=28 * M * N + 4 * M)
+KlGradJsdLiger = variant(
+    KlJsdLiger,
+    KL_DIV_GRAD,
+    moves=Traffic(2 * M * N, M * N, read_bytes=28 * M * N, write_bytes=28 * M * N + 4 * M),
+)
 
 
 def _jsd(gradient: bool, student: torch.Tensor, teacher: torch.Tensor) -> Tensors:
+    """The loss of each row, and its gradient through log-softmax."""
     import liger_kernel.functional  # noqa: F401, where the dispatcher finds its kernels
     from liger_kernel.backends import dispatch
 

@@ -71,24 +71,20 @@ OF_AUTO = Traffic(reads=sympy.Piecewise((M * N, N <= WIDEST), (2 * M * N, True))
 LogSoftmaxAuto = variant(Chooses, LOG_SOFTMAX, moves=OF_AUTO)
 
 
-class LogSoftmaxTorch(TorchFunction):
-    """`torch.log_softmax` along the rows."""
-
-    operation = LOG_SOFTMAX
-    moves = MATRIX
-    on_chip = N
-    function = staticmethod(lambda x: torch.log_softmax(x, dim=1))
-
-
-class LogSumExpTorch(TorchFunction):
-    """`torch.logsumexp` along the rows."""
-
-    operation = LOGSUMEXP
-    moves = Traffic(reads=M * N, writes=M)
-    on_chip = N
-    function = staticmethod(lambda x: torch.logsumexp(x, dim=1))
-
-
+LogSoftmaxTorch = variant(
+    TorchFunction,
+    LOG_SOFTMAX,
+    function=staticmethod(lambda x: torch.log_softmax(x, dim=1)),
+    moves=MATRIX,
+    on_chip=N,
+)
+LogSumExpTorch = variant(
+    TorchFunction,
+    LOGSUMEXP,
+    function=staticmethod(lambda x: torch.logsumexp(x, dim=1)),
+    moves=Traffic(reads=M * N, writes=M),
+    on_chip=N,
+)
 LogSoftmaxCompiled = variant(
     CompiledFormula, LOG_SOFTMAX, formula=staticmethod(lambda x: torch.log_softmax(x, 1))
 )
