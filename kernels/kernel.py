@@ -312,7 +312,7 @@ def variant(kind: type[Kind], operation: Operation, **declared: Any) -> type[Kin
     It belongs to the module that calls.
     """
     own = {"operation": operation, "__module__": sys._getframe(1).f_globals["__name__"]}
-    return type(f"{type(operation).__name__}{kind.__name__}", (kind,), own | declared)
+    return type(f"{kind.__name__}[{operation.name}]", (kind,), own | declared)
 
 
 class TorchFunction(Kernel):

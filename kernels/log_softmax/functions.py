@@ -10,7 +10,8 @@ observes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -140,20 +141,11 @@ def _log_softmax_by_torch(x: Any, dim: Any, dtype: torch.dtype | None) -> torch.
     return torch.log_softmax(x, dim, dtype)
 
 
-def _log_softmax_work(x: torch.Tensor, *_: Any) -> Callable[..., None]:
-    cols = x.shape[-1]
-
-    def launch(x: torch.Tensor, y: torch.Tensor) -> None:
-        variants.run(Call(x.view(-1, cols), y=y.view(-1, cols)))
-
-    return launch
-
-
 LOG_SOFTMAX = RowOp(
     schema="log_softmax(Tensor x, int dim, ScalarType dtype) -> Tensor",
     checked=_log_softmax_checked,
     answers=lambda x, *_: [dense(x.shape, x.dtype)],
-    work=_log_softmax_work,
+    work=lambda *_: lambda x, y: variants.run(Call(rows_of(x), y=rows_of(y))),
     by_torch=_log_softmax_by_torch,
     arranged=lambda x, *_: (x if lines(x.shape, x.stride(), x.dim() - 1) else x.contiguous(),),
     gradient=lambda y, dy, dim, dtype: torch._log_softmax_backward_data(dy, y, dim, dtype),
@@ -205,16 +197,13 @@ def _numbers_answers(x: torch.Tensor, target: Maybe, temperature: float) -> Sequ
     return [each] if target is None else [each] * 3
 
 
-def _numbers_work(x: torch.Tensor, target: Maybe, temperature: float) -> Callable[..., None]:
-    options = Options(temperature=temperature)
-
-    def launch(x: Any, target: Maybe, first: Any, entropy: Maybe = None, lse: Maybe = None) -> None:
-        if target is None:
-            variants.run(Call(x, lse=first))
-        else:
-            variants.run(Call(x, target, options, logprob=first, entropy=entropy, lse=lse))
-
-    return launch
+def _numbers(
+    options: Options, x: Any, target: Maybe, first: Any, entropy: Maybe = None, lse: Maybe = None
+) -> None:
+    if target is None:
+        variants.run(Call(x, lse=first))
+    else:
+        variants.run(Call(x, target, options, logprob=first, entropy=entropy, lse=lse))
 
 
 def _saved(tensors: Sequence[Any], answers: Sequence[Any]) -> Sequence[Maybe]:
@@ -222,21 +211,12 @@ def _saved(tensors: Sequence[Any], answers: Sequence[Any]) -> Sequence[Maybe]:
     return (x, None, None, answers[0]) if target is None else (x, target, *answers[1:])
 
 
-def _gradient_work(*tensors_and_temperature: Any) -> Callable[..., None]:
-    options = Options(temperature=tensors_and_temperature[-1])
-
-    def launch(
-        x: Any, target: Maybe, entropy: Maybe, lse: Any, first: Maybe, second: Maybe, dx: Any
-    ) -> None:
-        rows = {"entropy": entropy, "lse": lse, "dlogprob": first}
-        # without a target the second answer is empty
-        dentropy = None if target is None else second
-        call = Call(
-            x, None if first is None else target, options, **rows, dentropy=dentropy, dlogits=dx
-        )
-        backward(call._replace(block_size=TILE, num_warps=WARPS))
-
-    return launch
+def _gradient(options: Options, x: Any, target: Maybe, *rows_and_dx: Any) -> None:
+    entropy, lse, first, second, dx = rows_and_dx
+    second = None if target is None else second  # without a target the second answer is empty
+    target = None if first is None else target
+    call = Call(x, target, options, dlogits=dx, block_size=TILE, num_warps=WARPS)
+    backward(call._replace(entropy=entropy, lse=lse, dlogprob=first, dentropy=second))
 
 
 def _gradient_by_torch(
@@ -253,25 +233,23 @@ def _gradient_by_torch(
     return gradient_of(numbers, x, [dy for dy in grads if dy is not None])
 
 
-def _contiguous_gradients(*tensors_and_temperature: Any) -> Sequence[Maybe]:
-    *saved, first, second, _ = tensors_and_temperature
-    return *saved, *(dy if dy is None else dy.contiguous() for dy in (first, second))
-
-
 GRADIENT = RowOp(
     schema="row_numbers_backward(Tensor x, Tensor? target, Tensor? entropy, Tensor lse, "
     "Tensor? first, Tensor? second, float temperature) -> Tensor",
     checked=lambda x, *rest: rest[-1:],
     answers=lambda x, *_: [padded_like(x)],
-    work=_gradient_work,
+    work=lambda *given: partial(_gradient, Options(temperature=given[-1])),
     by_torch=_gradient_by_torch,
-    arranged=_contiguous_gradients,
+    arranged=lambda *given: (
+        *given[:4],
+        *(dy if dy is None else dy.contiguous() for dy in given[4:6]),
+    ),
 )
 NUMBERS = RowOp(
     schema="row_numbers(Tensor x, Tensor? target, float temperature) -> (Tensor, Tensor, Tensor)",
     checked=_numbers_checked,
     answers=_numbers_answers,
-    work=_numbers_work,
+    work=lambda x, target, temperature: partial(_numbers, Options(temperature=temperature)),
     by_torch=_numbers_by_torch,
     arranged=lambda x, target, *_: (
         rows_of(x),
