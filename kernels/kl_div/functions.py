@@ -21,7 +21,6 @@ from .kernels import KlAuto
 
 KERNEL = KlAuto()
 Options = tuple[float, bool]
-REDUCTIONS: dict[str, Any] = {"mean": torch.mean, "sum": torch.sum, "none": None}
 
 
 def kl_div(
@@ -60,11 +59,8 @@ def kl_div(
         raise ValueError(f"kl_div(): reduction is {', '.join(REDUCTIONS)}, not {reduction!r}")
     if type(temperature) is not float:
         temperature = number("temperature", temperature)
-    given, finish = ((student, teacher), (temperature, reverse)), REDUCTIONS[reduction]
-    if inplace:
-        loss = in_place("kl_div", KL_DIV, *given, BOTH[reduction], finish)
-    else:
-        loss = KL_DIV.run(*given)
+    given, (finish, both) = ((student, teacher), (temperature, reverse)), REDUCTIONS[reduction]
+    loss = in_place("kl_div", KL_DIV, *given, both, finish) if inplace else KL_DIV.run(*given)
     return loss if finish is None or loss.dim() == 0 else finish(loss)
 
 
@@ -103,7 +99,12 @@ def _both(mean: bool, plan: Plan, student: Any, teacher: Any, losses: Any) -> No
     KERNEL.run(plan.options, student, teacher, losses, student, scale=scale)
 
 
-BOTH = {"mean": partial(_both, True), "sum": partial(_both, False), "none": None}
+# What reduces the losses, and what launches loss and gradient of such a sum
+REDUCTIONS: dict[str, tuple[Any, Any]] = {
+    "mean": (torch.mean, partial(_both, True)),
+    "sum": (torch.sum, partial(_both, False)),
+    "none": (None, None),
+}
 GRADIENT = RowOp(
     schema="kl_div_backward(Tensor student, Tensor teacher, Tensor dloss, float temperature, "
     "bool reverse) -> Tensor",

@@ -127,9 +127,8 @@ class KlAuto(OnCluster):
             plan = _plan_of(self, *kind)
         if plan is not None:
             how = How(plan.how(student, parts.vector, parts.ends), reverse, each)
-            return plan.launch(
-                _on_cluster, rows, arguments, how, REGISTERS if plan.shared else None
-            )
+            registers = REGISTERS if plan.shared else None
+            return plan.launch(_on_cluster, rows, arguments, how, registers)
         wide = 2 if longest == 4 else cols > 1 << 16
         lanes, warps = STREAMS[wide if parts.vector == longest else 3]
         lanes = max(32, min(lanes, next_power_of_two(-(-cols // parts.vector))))
@@ -144,7 +143,8 @@ def _plan_of(
 ) -> Cut | None:
     """The cut of rows read by the longest vectors; None where a stream takes them.
 
-    Of a row that waits the smallest cluster takes all chunks but the last, or two, so.
+    A long row with a gradient gets the smallest cluster in which all of its chunks but the last, or
+    the last two, can wait in shared memory.
     """
     cols, width = shape[1], LONGEST // dtype.itemsize
     asked = kernel.programs or kernel.num_warps
