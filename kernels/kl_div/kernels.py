@@ -24,8 +24,7 @@ import sympy
 import torch
 from typing_extensions import override
 
-from ..cluster.cut import Cut, OnCluster
-from ..cluster.cut import How as Held
+from ..cluster.cut import Cut, How, OnCluster
 from ..cluster.ptx import LANES, SLOT
 from ..cluster.row import (
     by_lane,
@@ -126,14 +125,14 @@ class KlAuto(OnCluster):
             kind = (rows, cols), student.dtype, device_of(student), dstudent is not None
             plan = _plan_of(self, *kind)
         if plan is not None:
-            how = How(plan.how(student, parts.vector, parts.ends), reverse, each)
+            how = Constants(plan.how(student, parts.vector, parts.ends), reverse, each)
             registers = REGISTERS if plan.shared else None
             return plan.launch(_on_cluster, rows, arguments, how, registers)
         wide = 2 if longest == 4 else cols > 1 << 16
         lanes, warps = STREAMS[wide if parts.vector == longest else 3]
         lanes = max(32, min(lanes, next_power_of_two(-(-cols // parts.vector))))
-        row = Held(0, 0, parts.vector, cols <= lanes * parts.vector, parts.ends, False, "", "")
-        constants = {"HOW": How(row, reverse, each, lanes)}
+        row = How(0, 0, parts.vector, cols <= lanes * parts.vector, parts.ends, False, "", "")
+        constants = {"HOW": Constants(row, reverse, each, lanes)}
         return launch(_streamed, (rows,), arguments, constants, num_warps=min(warps, lanes // 32))
 
 
@@ -173,7 +172,7 @@ KlGradAuto = variant(KlAuto, KL_DIV_GRAD, moves=Traffic(READS, M * N, write_byte
 
 # Constants of a launch: how a cluster holds a row (of a stream ``even`` where a tile is a row),
 # whether each row has a gradient of its own, and vectors of a stream's tile
-How = namedtuple("How", "row reverse each lanes", defaults=[32])
+Constants = namedtuple("Constants", "row reverse each lanes", defaults=[32])
 # log₂e / temperature, 1 / temperature, the same times the factor of the gradient, and the power of
 # two next to the first
 Scales = namedtuple("Scales", "rate inverse scale steep")
@@ -386,10 +385,8 @@ def _streamed(
     else:
         for start in range(0, vectors, LANES):
             lanes = _absorb(lanes, _tile(rows, start, vectors, HOW), rate)
-    shift_a, scale_a = _rescaled(lanes.most_a, tl.max(lanes.most_a), rate)
-    over_a = 1.0 / tl.sum(lanes.sum_a * scale_a)
-    shift_b, scale_b = _rescaled(lanes.most_b, tl.max(lanes.most_b), rate)
-    over_b = 1.0 / tl.sum(lanes.sum_b * scale_b)
+    shift_a, over_a, scale_a = _joined(lanes.most_a, lanes.sum_a, rate)
+    shift_b, over_b, _ = _joined(lanes.most_b, lanes.sum_b, rate)
     mean = tl.sum(lanes.further * scale_a) * over_a
     if loss is not None:
         divergence = (mean - shift_a + shift_b) * scales.inverse
@@ -433,10 +430,8 @@ def _read(places: tl.tensor, inside: tl.tensor) -> tl.tensor:
 def _absorb(lanes: Sums, pair: tl.tuple, rate: tl.tensor) -> Sums:
     """The sums of lanes with those of elements of a and b."""
     a, b = pair
-    most_a = tl.maximum(lanes.most_a, tl.max(a, 2))
-    shift_a, over_a = _rescaled(lanes.most_a, most_a, rate)
-    most_b = tl.maximum(lanes.most_b, tl.max(b, 2))
-    shift_b, over_b = _rescaled(lanes.most_b, most_b, rate)
+    most_a, shift_a, over_a = _raised(lanes.most_a, a, rate)
+    most_b, shift_b, over_b = _raised(lanes.most_b, b, rate)
     power = tl.exp2((a - shift_a[:, :, None]) * rate)
     other = tl.exp2((b - shift_b[:, :, None]) * rate)
     sum_a = lanes.sum_a * over_a + tl.sum(power, 2)
@@ -445,7 +440,17 @@ def _absorb(lanes: Sums, pair: tl.tuple, rate: tl.tensor) -> Sums:
 
 
 @jit
-def _rescaled(most: tl.tensor, highest: tl.tensor, rate: tl.tensor) -> tl.tuple:
-    """The shift for a maximum, 0 for −inf, and the factor for sums that have another's."""
+def _raised(most: tl.tensor, values: tl.tensor, rate: tl.tensor) -> tl.tuple:
+    """Each lane's maximum with new values, its shift, and the factor for its sums."""
+    highest = tl.maximum(most, tl.max(values, 2))
     shift = tl.where(highest == float("-inf"), 0.0, highest)
-    return shift, tl.exp2((most - shift) * rate)
+    return highest, shift, tl.exp2((most - shift) * rate)
+
+
+@jit
+def _joined(most: tl.tensor, summed: tl.tensor, rate: tl.tensor) -> tl.tuple:
+    """The row's shift, one over its sum, and the factor of each lane."""
+    highest = tl.max(most)
+    shift = tl.where(highest == float("-inf"), 0.0, highest)
+    scale = tl.exp2((most - shift) * rate)
+    return shift, 1.0 / tl.sum(summed * scale), scale
