@@ -87,6 +87,24 @@ def number(name: str, value: Any, least: float = LEAST, zero: bool = False) -> f
     raise (ValueError if real else TypeError)(f"{name} must be {wanted}, not {value!r}")
 
 
+def check_types(call: str, kind: type, **given: Any) -> None:
+    """Checks that arguments have a type, as PyTorch's own functions do.
+
+    Raises:
+        TypeError: one has another.
+    """
+    for name, value in given.items():
+        if not isinstance(value, kind):
+            wrong = type(value).__name__
+            raise TypeError(f"{call}(): argument '{name}' must be {kind.__name__}, not {wrong}")
+
+
+def rows_of(x: torch.Tensor) -> torch.Tensor:
+    """``x`` as (M, N), rows of adjacent elements; copied where it is not so in memory."""
+    rows = x if x.dim() == 2 else x.reshape(-1, x.shape[-1])
+    return rows if rows.stride(1) == 1 or rows.shape[1] == 1 else rows.contiguous()
+
+
 def gradient_of(
     function: Callable[[torch.Tensor], Tensors], x: torch.Tensor, grads: Sequence[torch.Tensor]
 ) -> torch.Tensor:

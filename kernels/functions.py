@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from .calls import DTYPES, RowOp, number
+from .calls import DTYPES, RowOp, check_types, number
 from .device import device_of
 from .lines import Lines, along, lines
 from .repeat import ALIGNMENT, dense
@@ -61,8 +61,7 @@ def softmax(
     if type(temperature) is not float:
         temperature = number("temperature", temperature)
     if type(batch_invariant) is not bool:
-        kind = type(batch_invariant).__name__
-        raise TypeError(f"softmax(): argument 'batch_invariant' must be bool, not {kind}")
+        check_types("softmax", bool, batch_invariant=batch_invariant)
     if type(dim) is not int:
         return by_torch(x, dim, temperature, batch_invariant, dtype)
     return SOFTMAX.run((x,), (dim, temperature, batch_invariant, dtype))  # type: ignore[no-any-return]

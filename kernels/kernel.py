@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -10,7 +11,7 @@ from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, distribution
 from importlib.util import find_spec
 from types import NoneType, UnionType
-from typing import Any, ClassVar, get_type_hints
+from typing import Any, ClassVar, TypeVar, get_type_hints
 
 import sympy
 import torch
@@ -302,19 +303,32 @@ class Kernel(ABC):
         return self
 
 
+Kind = TypeVar("Kind", bound=Kernel)
+
+
+def variant(kind: type[Kind], operation: Operation, **declared: Any) -> type[Kind]:
+    """A variant that differs from others of its kind only in what it declares.
+
+    It belongs to the module that calls.
+    """
+    own = {"operation": operation, "__module__": sys._getframe(1).f_globals["__name__"]}
+    return type(f"{kind.__name__}[{operation.name}]", (kind,), own | declared)
+
+
 class TorchFunction(Kernel):
-    """A function of PyTorch as it is, its answer laid out contiguously. It has no tunables.
+    """A function of PyTorch as it is, one answer laid out contiguously. It has no tunables.
 
     Attributes:
         function: The function, of the operation's inputs.
     """
 
     backend = "torch"
-    function: ClassVar[Callable[..., torch.Tensor]]
+    function: ClassVar[Callable[..., Tensors]]
 
     @override
-    def __call__(self, *inputs: torch.Tensor) -> torch.Tensor:
-        return type(self).function(*inputs).contiguous()
+    def __call__(self, *inputs: torch.Tensor) -> Tensors:
+        made = type(self).function(*inputs)
+        return made.contiguous() if isinstance(made, torch.Tensor) else made
 
 
 @lru_cache

@@ -46,8 +46,8 @@ def in_place(
     options: tuple[Any, ...],
     both: Callable[..., None] | None,
     finish: Callable[[torch.Tensor], torch.Tensor] | None = None,
-) -> torch.Tensor | None:
-    """A loss whose gradient overwrites the first of its tensors, the logits, which need one.
+) -> torch.Tensor:
+    """A loss whose gradient, if one is needed, overwrites the first of its tensors, the logits.
 
     Args:
         name: The public function, for messages.
@@ -58,28 +58,29 @@ def in_place(
             an incoming gradient of 1 over the logits, from a plan, its rows and memory for the
             loss. The backward pass then multiplies by that number. Else, and for float16, which
             would be rounded twice, it computes the gradient.
-        finish: Reduces what ``both`` wrote.
+        finish: Reduces what ``both`` wrote, (M,).
 
     Returns:
-        The loss; None where nothing may be overwritten.
+        The loss; that of `RowOp.run` where nothing may be overwritten.
 
     Raises:
         RuntimeError: the logits are a leaf, or a view of one.
     """
-    logits = tensors[0]
-    if not torch.is_grad_enabled() or watched(logits):
-        return None
-    base = logits if logits._base is None else logits._base
-    if logits.is_leaf or (base.is_leaf and base.requires_grad):
-        raise RuntimeError(LEAF.format(name))
-    plan = op.plan(tensors, options)
-    if plan is None or _guard is None:
-        return None
-    logits, *rest = tensors if plan.direct else op.rows(tensors, options)
-    memory = logits.untyped_storage()._cdata
-    overlap = logits.stride(0) < logits.shape[1] and len(logits) > 1
-    if overlap or any(each.untyped_storage()._cdata == memory for each in rest):
-        return None
+    logits, plan = tensors[0], None
+    needed = isinstance(logits, torch.Tensor) and logits.requires_grad and torch.is_grad_enabled()
+    if needed and not watched(logits):
+        base = logits if logits._base is None else logits._base
+        if logits.is_leaf or (base.is_leaf and base.requires_grad):
+            raise RuntimeError(LEAF.format(name))
+        plan = None if _guard is None else op.plan(tensors, options)
+    if plan is not None:
+        logits, *rest = tensors if plan.direct else op.rows(tensors, options)
+        memory = logits.untyped_storage()._cdata
+        overlap = logits.stride(0) < logits.shape[1] and len(logits) > 1
+        if overlap or any(each.untyped_storage()._cdata == memory for each in rest):
+            plan = None
+    if plan is None:
+        return op.run(tensors, options)  # type: ignore[no-any-return]
     both = None if logits.dtype is torch.float16 else both
     loss: torch.Tensor = _overwriting(name, plan, both, finish, logits, *rest)
     return loss if plan.shape is None or loss.dim() == 0 else loss.view(plan.shape)

@@ -40,7 +40,7 @@ class Traffic:
     """
 
     reads: sympy.Expr
-    writes: sympy.Expr
+    writes: sympy.Expr = sympy.S.Zero
     read_bytes: sympy.Expr = sympy.S.Zero
     write_bytes: sympy.Expr = sympy.S.Zero
 

@@ -138,11 +138,20 @@ class Cut:
         even, hints = x.shape[1] == self.chunks * self.chunk, (load_hint(x), store_hint(x))
         return How(self.chunks, self.shared, width, even, ends, self.packed, *hints)
 
-    def launch(self, function: Any, rows: int, arguments: Sequence[Any], how: NamedTuple) -> None:
-        """Launches a kernel of a cluster for each row, whose last parameter is HOW."""
-        launch(
-            function, (rows,), arguments, {"HOW": how}, num_warps=self.warps, num_ctas=self.programs
-        )
+    def launch(
+        self,
+        function: Any,
+        clusters: int,
+        arguments: Sequence[Any],
+        how: tuple[Any, ...],
+        registers: int | None = None,
+    ) -> None:
+        """Launches a kernel of so many clusters, whose last parameter is HOW.
+
+        ``registers`` are a thread's; None leaves them to the compiler.
+        """
+        options = {"num_warps": self.warps, "num_ctas": self.programs, "maxnreg": registers}
+        launch(function, (clusters,), arguments, {"HOW": how}, **options)
 
     def resident(self, width: int, device: Device) -> int:
         """Programs that the device holds at once, limited by registers and shared memory."""

@@ -7,7 +7,7 @@ they are multiples; with ENDS, for unaligned rows, they are in elements.
 
 from __future__ import annotations
 
-from ..language import aggregate, async_copy, constexpr_function, gl, gluon_jit
+from ..language import aggregate, async_copy, barrier, constexpr_function, gl, gluon_jit
 from .ptx import divergences, normalizer, open_slots, row_of, totals
 
 
@@ -240,6 +240,26 @@ def ends_of(row, stride, cols, VECTOR: gl.constexpr, single: gl.constexpr):  # t
     at_end = (gl.arange(0, SLICES, gl.SliceLayout(1, single)) == 0)[:, None] & at_end[None, :]
     end = end[None, :] + gl.zeros([SLICES, 32], gl.int32, single)
     return end, at_end, (cols - ahead) // VECTOR, ahead
+
+
+@gluon_jit
+def highest_of(held, waiting, SHARED: gl.constexpr, TOGETHER: gl.constexpr, WAIT: gl.constexpr):  # type: ignore[no-untyped-def]
+    """Each place's greatest element of the chunks in registers and of those in shared memory.
+
+    TOGETHER of these are read at once; with WAIT they are waited for between the two.
+    """
+    highest = held[0].to(gl.float32)
+    for i in gl.static_range(1, len(held)):
+        highest = gl.maximum(highest, held[i].to(gl.float32))
+    if SHARED > 0:
+        if WAIT:
+            async_copy.wait_group(0)
+            barrier()
+        for i in range(0, SHARED, TOGETHER):
+            for j in gl.static_range(TOGETHER):
+                value = waiting.index(i + j).load(highest.type.layout)
+                highest = gl.maximum(highest, value.to(gl.float32))
+    return highest
 
 
 @gluon_jit

@@ -25,7 +25,6 @@ from collections import namedtuple
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-import sympy
 import torch
 from typing_extensions import override
 
@@ -47,9 +46,9 @@ from ..cluster.row import (
     unpacked,
 )
 from ..device import REGISTER_STEP, Device, device_of, largest_cluster, resident_programs
-from ..kernel import Shape
+from ..kernel import Shape, variant
 from ..language import constant, gl, gluon_jit, next_power_of_two, tl
-from ..launch import beyond_l2, launch
+from ..launch import beyond_l2
 from ..traffic import M, N, Traffic
 from ..vectors import LONGEST
 from . import rows as streaming
@@ -148,19 +147,12 @@ class RowCluster(OnCluster, RowVariant):
             capped=capped,
             smoothed=smoothing != 0,
         )
-        launch(
-            _rows,
-            (-(-rows // at_once),),
-            (
-                *(x, call.target, call.of_target, call.entropy, written, call.lse, call.dloss),
-                Sizes(rows, cols // unit, x.stride(0) // unit, x.stride(1), *strides, ignored),
-                Numbers(inverse, 1 / in_cap, smoothing, share, options.z_loss),
-            ),
-            {"HOW": how},
-            num_warps=plan.warps,
-            num_ctas=plan.programs,
-            maxnreg=registers,
+        arguments = (
+            *(x, call.target, call.of_target, call.entropy, written, call.lse, call.dloss),
+            Sizes(rows, cols // unit, x.stride(0) // unit, x.stride(1), *strides, ignored),
+            Numbers(inverse, 1 / in_cap, smoothing, share, options.z_loss),
         )
+        plan.launch(_rows, -(-rows // at_once), arguments, how, registers)
 
 
 @lru_cache(maxsize=4096)
@@ -276,32 +268,12 @@ def narrow_cut(vectors: int, width: int, size: int) -> Cut:
     return Cut(1, warps, lanes * width, -(-vectors // lanes), 0, size == 2)
 
 
-class CeCluster(RowCluster):
-    """Each row's loss, and its logsumexp."""
-
-    operation = CROSS_ENTROPY
-    moves = Traffic(reads=M * N + M, writes=sympy.S.Zero, read_bytes=8 * M, write_bytes=8 * M)
-    beside = ("lse",)
-
-
-class CeGradCluster(RowCluster):
-    """Each row's loss, and the gradient of their sum."""
-
-    operation = CROSS_ENTROPY_GRAD
-    moves = Traffic(reads=M * N + M, writes=M * N + M, read_bytes=8 * M, write_bytes=4 * M)
-
-
-class CeGradClusterInPlace(CeGradCluster):
-    """The same, the gradient over the logits."""
-
-    overwrites = "logits"
-
-
-class LogprobEntropyCluster(RowCluster):
-    """The target's log-probability and the entropy of each row."""
-
-    operation = LOGPROB_ENTROPY
-    moves = Traffic(reads=M * N + M, writes=sympy.S.Zero, read_bytes=8 * M, write_bytes=8 * M)
+NUMBERS = Traffic(reads=M * N + M, read_bytes=8 * M, write_bytes=8 * M)  # two of each row
+GRADIENT = Traffic(reads=M * N + M, writes=M * N + M, read_bytes=8 * M, write_bytes=4 * M)
+CeCluster = variant(RowCluster, CROSS_ENTROPY, moves=NUMBERS, beside=("lse",))
+LogprobEntropyCluster = variant(RowCluster, LOGPROB_ENTROPY, moves=NUMBERS)
+CeGradCluster = variant(RowCluster, CROSS_ENTROPY_GRAD, moves=GRADIENT)
+CeGradClusterInPlace = variant(CeGradCluster, CROSS_ENTROPY_GRAD, overwrites="logits")
 
 
 # Device code in Gluon.

@@ -35,6 +35,7 @@ from ..calls import (
     gradient_of,
     number,
     padded_like,
+    rows_of,
 )
 from ..launch import workspace
 from ..overwriting import in_place
@@ -113,12 +114,9 @@ def cross_entropy(
             return by_torch(input, target, weight, reduction, dtype, *numbers)
     settings = reduction, dtype, *numbers
     tensors = (input, target) if weight is None else (input, target, weight)
-    loss = None
-    if inplace and isinstance(input, torch.Tensor) and input.requires_grad:
+    if inplace:
         both = None if reduction == "none" else _both
-        loss = in_place("cross_entropy", LOSS, tensors, settings, both)
-    if loss is not None:
-        return loss
+        return in_place("cross_entropy", LOSS, tensors, settings, both)
     return LOSS.run(tensors, settings)  # type: ignore[no-any-return]
 
 
@@ -175,11 +173,7 @@ def _checked(
 
 def _arranged(input: torch.Tensor, target: torch.Tensor, weight: Maybe, *_: Any) -> Sequence[Maybe]:
     """Logits as rows of adjacent classes, their targets, and weights in the form of the kernels."""
-    logits = input.unsqueeze(0) if input.dim() == 1 else input
-    if logits.dim() > 2:
-        logits = logits.movedim(1, -1).reshape(-1, input.shape[1])
-    if logits.stride(1) != 1 and logits.shape[1] > 1:
-        logits = logits.contiguous()
+    logits = rows_of(input.movedim(1, -1) if input.dim() > 2 else input)
     if weight is not None:
         weight = weight.to(torch.promote_types(input.dtype, torch.float32)).contiguous()
     return logits, target.reshape(-1).contiguous(), weight

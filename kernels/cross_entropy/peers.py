@@ -64,7 +64,7 @@ class CeQuack(Peer):
     operation: ClassVar[Operation] = CROSS_ENTROPY
     library = QUACK
     refused = staticmethod(row_of_quack(1))
-    moves = Traffic(reads=M * N + M, writes=sympy.S.Zero, read_bytes=8 * M, write_bytes=8 * M)
+    moves = Traffic(reads=M * N + M, read_bytes=8 * M, write_bytes=8 * M)
     on_chip = N
 
     @override
@@ -174,7 +174,6 @@ class CeFla(Peer):
     library = FLA
     moves = Traffic(
         reads=M * N + M,
-        writes=sympy.S.Zero,
         read_bytes=8 * M + FLA_PARTS,
         write_bytes=12 * M + FLA_PARTS,
     )
@@ -208,7 +207,7 @@ class LogprobEntropyTrl(Peer):
 
     operation: ClassVar[Operation] = LOGPROB_ENTROPY
     library = TRL
-    moves = Traffic(reads=M * N + M, writes=sympy.S.Zero, read_bytes=8 * M, write_bytes=16 * M)
+    moves = Traffic(reads=M * N + M, read_bytes=8 * M, write_bytes=16 * M)
     on_chip = sympy.Integer(TRL_TILE)
 
     @override

@@ -44,11 +44,11 @@ from typing_extensions import override
 from ..cluster.cut import reading
 from ..compiled import CompiledFormula
 from ..device import Device, device_of
-from ..kernel import Kernel, Shape, Tensors, power_of_two, with_gradient
+from ..kernel import Kernel, Shape, TorchFunction, power_of_two, variant, with_gradient
 from ..language import MOST_PROGRAMS
 from ..traffic import M, N, Traffic
 from . import rows
-from .cluster import CeCluster, has_narrow
+from .cluster import NUMBERS, CeCluster, has_narrow
 from .operation import (
     CROSS_ENTROPY,
     CROSS_ENTROPY_BACKWARD,
@@ -94,12 +94,8 @@ class Streaming(RowVariant):
         return sympy.Integer(self.block_size or 32 * (self.num_warps or 4) * A_LANE)
 
 
-class CeOnline(Streaming):
-    """The loss of each row, and its logsumexp; see `Streaming`."""
-
-    operation = CROSS_ENTROPY
-    moves = Traffic(reads=M * N + M, writes=sympy.S.Zero, read_bytes=8 * M, write_bytes=8 * M)
-    beside = ("lse",)
+CeOnline = variant(Streaming, CROSS_ENTROPY, moves=NUMBERS, beside=("lse",))
+LogprobEntropyOnline = variant(Streaming, LOGPROB_ENTROPY, moves=NUMBERS)
 
 
 class CeBackward(Streaming):
@@ -122,10 +118,7 @@ class CeBackward(Streaming):
         return sympy.Integer(self.block_size or MOVED)
 
 
-class CeBackwardInPlace(CeBackward):
-    """The same over the logits."""
-
-    overwrites = "logits"
+CeBackwardInPlace = variant(CeBackward, CROSS_ENTROPY_BACKWARD, overwrites="logits")
 
 
 class CeGradOnline(Streaming):
@@ -150,17 +143,7 @@ class CeGradOnline(Streaming):
         return HELD_OR_TILE
 
 
-class CeGradInPlace(CeGradOnline):
-    """The same, the gradient over the logits."""
-
-    overwrites = "logits"
-
-
-class LogprobEntropyOnline(Streaming):
-    """log p[target] and the entropy of each row; see `Streaming`."""
-
-    operation = LOGPROB_ENTROPY
-    moves = CeOnline.moves
+CeGradInPlace = variant(CeGradOnline, CROSS_ENTROPY_GRAD, overwrites="logits")
 
 
 # --- chosen ---
@@ -220,35 +203,20 @@ class Chooses(RowVariant):
         run(call)
 
 
-class CeAuto(Chooses):
-    """The loss, and its logsumexp; see `Chooses`."""
-
-    operation = CROSS_ENTROPY
-    moves = CeOnline.moves
-    beside = ("lse",)
-
-
-class CeGradAuto(Chooses):
-    """Loss and gradient; see `Chooses`.
-
-    The traffic assumes an H200, whose clusters hold `WIDEST` float32 elements. They write each
-    target's element twice, M more in all.
-    """
-
-    operation = CROSS_ENTROPY_GRAD
-    moves = Traffic(
+CeAuto = variant(Chooses, CROSS_ENTROPY, moves=NUMBERS, beside=("lse",))
+LogprobEntropyAuto = variant(Chooses, LOGPROB_ENTROPY, moves=NUMBERS)
+# By an H200, whose clusters hold `WIDEST` float32 elements. They write each target's element twice,
+# M more in all.
+CeGradAuto = variant(
+    Chooses,
+    CROSS_ENTROPY_GRAD,
+    moves=Traffic(
         reads=sympy.Piecewise((M * N + M, N <= WIDEST), (2 * M * N + M, True)),
         writes=M * N,
         read_bytes=8 * M,
         write_bytes=4 * M,
-    )
-
-
-class LogprobEntropyAuto(Chooses):
-    """Log-probability and entropy; see `Chooses`."""
-
-    operation = LOGPROB_ENTROPY
-    moves = CeOnline.moves
+    ),
+)
 
 
 # --- by PyTorch ---
@@ -268,30 +236,23 @@ class CeNaive(Kernel):
         return -torch.log(p).gather(1, target[:, None]).squeeze(1)
 
 
-class CeTorch(Kernel):
-    """`F.cross_entropy` of each row. It has no tunables."""
+class CeTorch(TorchFunction):
+    """`F.cross_entropy` of each row."""
 
     operation = CROSS_ENTROPY
-    backend = "torch"
     moves = Traffic(reads=M * N + M, writes=M * N + M + 1, read_bytes=8 * M)
     on_chip = N
-
-    @override
-    def __call__(self, logits: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-        return F.cross_entropy(logits, target, reduction="none")
+    function = staticmethod(partial(F.cross_entropy, reduction="none"))
 
 
-class CeGradTorch(Kernel):
-    """`F.cross_entropy` of each row and its backward pass. It has no tunables."""
+class CeGradTorch(TorchFunction):
+    """`F.cross_entropy` of each row and its backward pass."""
 
     operation = CROSS_ENTROPY_GRAD
     backend = "eager"  # log-probabilities are rounded to the dtype before the gradient is taken
     moves = Traffic(reads=3 * M * N + 2 * M + 1, writes=3 * M * N + 2 * M + 1, read_bytes=16 * M)
     on_chip = N
-
-    @override
-    def __call__(self, logits: torch.Tensor, target: torch.Tensor) -> Tensors:
-        return with_gradient(partial(F.cross_entropy, reduction="none"), logits, target)
+    function = staticmethod(partial(with_gradient, CeTorch.function))
 
 
 class LogprobEntropyTorch(Kernel):
@@ -331,29 +292,13 @@ def _logprob_entropy(logits: torch.Tensor, target: torch.Tensor) -> Pair:
     return logp.gather(1, target[:, None]).squeeze(1), -(logp.exp() * logp).sum(1)
 
 
-class CeCompiled(CompiledFormula):
-    """`F.cross_entropy` of each row; see `CompiledFormula`."""
-
-    operation = CROSS_ENTROPY
-    formula = staticmethod(_loss)
-
-
-class CeBackwardCompiled(CompiledFormula):
-    """The gradient of a known logsumexp; see `CompiledFormula`."""
-
-    operation = CROSS_ENTROPY_BACKWARD
-    formula = staticmethod(_backward)
-
-
-class CeGradCompiled(CompiledFormula):
-    """Loss and gradient; see `CompiledFormula`."""
-
-    operation = CROSS_ENTROPY_GRAD
-    formula = staticmethod(_loss_and_gradient)
-
-
-class LogprobEntropyCompiled(CompiledFormula):
-    """Log-probability and entropy; see `CompiledFormula`."""
-
-    operation = LOGPROB_ENTROPY
-    formula = staticmethod(_logprob_entropy)
+CeCompiled = variant(CompiledFormula, CROSS_ENTROPY, formula=staticmethod(_loss))
+CeBackwardCompiled = variant(
+    CompiledFormula, CROSS_ENTROPY_BACKWARD, formula=staticmethod(_backward)
+)
+CeGradCompiled = variant(
+    CompiledFormula, CROSS_ENTROPY_GRAD, formula=staticmethod(_loss_and_gradient)
+)
+LogprobEntropyCompiled = variant(
+    CompiledFormula, LOGPROB_ENTROPY, formula=staticmethod(_logprob_entropy)
+)

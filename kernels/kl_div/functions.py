@@ -9,19 +9,17 @@ calls that a transform or dispatch mode observes.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import torch
 
-from ..calls import Plan, RowOp, gradient_of, number, padded_like
+from ..calls import Plan, RowOp, check_types, gradient_of, number, padded_like, rows_of
 from ..overwriting import in_place
 from ..repeat import dense
 from .kernels import KlAuto
 
 KERNEL = KlAuto()
-REDUCTIONS: dict[str, Any] = {"mean": torch.mean, "sum": torch.sum, "none": None}
 Options = tuple[float, bool]
 
 
@@ -61,22 +59,14 @@ def kl_div(
         raise ValueError(f"kl_div(): reduction is {', '.join(REDUCTIONS)}, not {reduction!r}")
     if type(temperature) is not float:
         temperature = number("temperature", temperature)
-    tensors, options, loss = (student, teacher), (temperature, reverse), None
-    if inplace and isinstance(student, torch.Tensor) and student.requires_grad:
-        both, finish = BOTH[reduction], REDUCTIONS[reduction]
-        loss = in_place("kl_div", KL_DIV, tensors, options, both, finish)
-    if loss is None:
-        loss = KL_DIV.run(tensors, options)
-    return loss if reduction == "none" or loss.dim() == 0 else REDUCTIONS[reduction](loss)
+    given, (finish, both) = ((student, teacher), (temperature, reverse)), REDUCTIONS[reduction]
+    loss = in_place("kl_div", KL_DIV, *given, both, finish) if inplace else KL_DIV.run(*given)
+    return loss if finish is None or loss.dim() == 0 else finish(loss)
 
 
 def _checked(student: Any, teacher: Any, temperature: float, reverse: bool) -> Options | None:
-    for name, value in (("student", student), ("teacher", teacher)):
-        if not isinstance(value, torch.Tensor):
-            given = type(value).__name__
-            raise TypeError(f"kl_div(): argument '{name}' must be Tensor, not {given}")
-    if type(reverse) is not bool:
-        raise TypeError(f"kl_div(): argument 'reverse' must be bool, not {type(reverse).__name__}")
+    check_types("kl_div", torch.Tensor, student=student, teacher=teacher)
+    check_types("kl_div", bool, reverse=reverse)
     number("temperature", temperature)
     if student.dim() == 0 or student.shape != teacher.shape or student.shape[-1] == 0:
         shapes = f"{tuple(student.shape)} and {tuple(teacher.shape)}"
@@ -99,61 +89,45 @@ def _by_torch(student: Any, teacher: Any, temperature: float, reverse: bool) -> 
     return torch.where(p > 0, p * (torch.where(p > 0, a, 0.0) - b), 0.0).sum(-1)
 
 
-def _rows(x: torch.Tensor) -> torch.Tensor:
-    """Rows of adjacent classes."""
-    rows = x.reshape(-1, x.shape[-1])
-    return rows if rows.stride(1) == 1 or rows.shape[1] == 1 else rows.contiguous()
+def _gradient(options: Options, student: Any, teacher: Any, dloss: Any, dstudent: Any) -> None:
+    KERNEL.run(options, student, teacher, None, dstudent, dloss)
 
 
-def _work(student: Any, teacher: Any, *options: Any) -> Callable[..., None]:
-    return lambda student, teacher, loss: KERNEL.run(student, teacher, loss, None, None, *options)
+def _both(mean: bool, plan: Plan, student: Any, teacher: Any, losses: Any) -> None:
+    """See `in_place`."""
+    scale = 1 / len(student) if mean else 1.0
+    KERNEL.run(plan.options, student, teacher, losses, student, scale=scale)
 
 
-def _gradient_work(student: Any, teacher: Any, dloss: Any, *options: Any) -> Callable[..., None]:
-    def launch(student: Any, teacher: Any, dloss: Any, dstudent: Any) -> None:
-        KERNEL.run(student, teacher, None, dstudent, dloss, *options)
-
-    return launch
-
-
-def _gradient_by_torch(student: Any, teacher: Any, dloss: Any, *options: Any) -> torch.Tensor:
-    return gradient_of(lambda x: (_by_torch(x, teacher, *options),), student, [dloss])
-
-
-def _one_or_each(student: Any, teacher: Any, dloss: torch.Tensor, *_: Any) -> tuple[Any, ...]:
-    """The loss's gradient as one number where it is the same for all rows."""
-    return student, teacher, dloss[:1] if dloss.stride(0) == 0 else dloss.contiguous()
-
-
+# What reduces the losses, and what launches loss and gradient of such a sum
+REDUCTIONS: dict[str, tuple[Any, Any]] = {
+    "mean": (torch.mean, partial(_both, True)),
+    "sum": (torch.sum, partial(_both, False)),
+    "none": (None, None),
+}
 GRADIENT = RowOp(
     schema="kl_div_backward(Tensor student, Tensor teacher, Tensor dloss, float temperature, "
     "bool reverse) -> Tensor",
     checked=lambda student, teacher, dloss, *options: options,
     answers=lambda student, *_: [padded_like(student)],
-    work=_gradient_work,
-    by_torch=_gradient_by_torch,
-    arranged=_one_or_each,
+    work=lambda student, teacher, dloss, *options: partial(_gradient, options),
+    by_torch=lambda student, teacher, dloss, *options: gradient_of(
+        lambda x: (_by_torch(x, teacher, *options),), student, [dloss]
+    ),
+    # the loss's gradient as one number where it is the same for all rows
+    arranged=lambda student, teacher, dloss, *_: (
+        *(student, teacher),
+        dloss[:1] if dloss.stride(0) == 0 else dloss.contiguous(),
+    ),
 )
 KL_DIV = RowOp(
     schema="kl_div(Tensor student, Tensor teacher, float temperature, bool reverse) -> Tensor",
     checked=_checked,
     answers=lambda x, *_: [dense(x.shape[:1], torch.float32)],
-    work=_work,
+    work=lambda student, teacher, *options: partial(KERNEL.run, options),
     by_torch=_by_torch,
-    arranged=lambda student, teacher, *_: (_rows(student), _rows(teacher)),
+    arranged=lambda student, teacher, *_: (rows_of(student), rows_of(teacher)),
     shape=lambda student, *_: student.shape[:-1],
     gradient=GRADIENT,
     saved=lambda tensors, _: tensors,
 )
-
-
-# --- in place ---
-
-
-def _both(mean: bool, plan: Plan, student: Any, teacher: Any, losses: Any) -> None:
-    """See `in_place`."""
-    (temperature, reverse), scale = plan.options, 1 / len(student) if mean else 1.0
-    KERNEL.run(student, teacher, losses, student, None, temperature, reverse, scale)
-
-
-BOTH = {"mean": partial(_both, True), "sum": partial(_both, False), "none": None}

@@ -19,18 +19,18 @@ from __future__ import annotations
 from collections import namedtuple
 from functools import lru_cache
 from math import floor, log2
-from typing import ClassVar, NamedTuple
 
 import sympy
 import torch
 from typing_extensions import override
 
-from ..cluster.cut import Cut, OnCluster
+from ..cluster.cut import Cut, How, OnCluster
 from ..cluster.ptx import LANES, SLOT
 from ..cluster.row import (
     by_lane,
     divergences_of,
     ends_of,
+    highest_of,
     in_registers,
     largest,
     row_at,
@@ -41,9 +41,9 @@ from ..cluster.row import (
     whole_row,
 )
 from ..device import Device, device_of, known, largest_cluster
-from ..kernel import Kernel, Operation, Shape, Tensors
+from ..kernel import Kernel, Shape, Tensors, variant
 from ..language import async_copy, barrier, gl, gluon_jit, jit, next_power_of_two, tl
-from ..launch import launch, load_hint, store_hint
+from ..launch import launch
 from ..traffic import M, N, Traffic
 from ..vectors import (
     LONGEST,
@@ -71,119 +71,86 @@ LOG2E = 1.4426950408889634
 CLUSTERS, MOST_CHUNKS, REGISTERS = ((8, 4), (16, 4), (16, 8)), 13, 80
 
 
-class How(NamedTuple):
-    """Constants of a launch; see `kernels.vectors.Layout` and `Cut`."""
-
-    vector: int
-    ends: bool
-    reverse: bool
-    each: bool  # whether each row has a gradient of its own
-    loads: str
-    stores: str
-    whole: bool = False  # whether a stream's tile is a row, or a cluster's last chunk is full
-    lanes: int = 32  # of a stream
-    chunks: int = 1  # the others are a cluster's
-    packed: bool = False
-    waiting: int = 0  # first chunks of both in shared memory
-
-
 class KlAuto(OnCluster):
     """The loss: by a cluster a row where that can be, else by a stream."""
 
-    operation: ClassVar[Operation] = KL_DIV
-    moves = Traffic(reads=2 * M * N, writes=sympy.S.Zero, write_bytes=4 * M)
+    operation = KL_DIV
+    moves = Traffic(reads=2 * M * N, write_bytes=4 * M)
     on_chip = 2 * N
     matrices = 2
-
-    @override
-    def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
-        """See `Kernel`; a stream takes what a cluster does not."""
-        return Kernel.unsupported(self, shape, dtype, device)
+    unsupported = Kernel.unsupported  # a stream takes what a cluster does not
 
     @override
     def __call__(self, student: torch.Tensor, teacher: torch.Tensor) -> Tensors:
-        loss = torch.empty(len(student), device=student.device)
-        if self.operation is KL_DIV:
-            self.run(student, teacher, loss)
-            return loss
-        dstudent = torch.empty(student.shape, dtype=student.dtype, device=student.device)
-        self.run(student, teacher, loss, dstudent)
-        return loss, dstudent
+        loss, dstudent = torch.empty(len(student), device=student.device), None
+        if self.operation is KL_DIV_GRAD:
+            dstudent = torch.empty(student.shape, dtype=student.dtype, device=student.device)
+        self.run((1.0, False), student, teacher, loss, dstudent)
+        return loss if dstudent is None else (loss, dstudent)
 
     def run(
         self,
+        options: tuple[float, bool],
         student: torch.Tensor,
         teacher: torch.Tensor,
         loss: torch.Tensor | None,
         dstudent: torch.Tensor | None = None,
         dloss: torch.Tensor | None = None,
-        temperature: float = 1.0,
-        reverse: bool = False,
         scale: float = 1.0,
     ) -> None:
         """Writes the results for which memory is given.
 
         Args:
+            options: The temperature, which divides both, and whether it is KL(student‖teacher).
             student: Logits (M, N), float16, bfloat16 or float32; any strides.
             teacher: Likewise, of the same dtype.
             loss: (M,), float32; a row without columns has loss 0.
             dstudent: The gradient, (M, N); may be the student's own memory.
             dloss: The loss's own gradient, float32: (M,), or (1,) for all rows; None for ones.
-            temperature: Divides both.
-            reverse: Whether the loss is KL(student‖teacher).
             scale: Multiplies the gradient.
         """
         if student.numel() == 0:
             if loss is not None:
                 loss.zero_()
             return
-        (rows, cols), longest = student.shape, LONGEST // student.element_size()
-        pair = (student, teacher) if reverse else (teacher, student)
-        parts = layout(*(x for x in (*pair, dstudent) if x is not None))
-        each, even = dloss is not None and dloss.numel() > 1, not parts.ends
-        how = How(parts.vector, parts.ends, reverse, each, load_hint(student), store_hint(student))
-        gradient = dstudent is not None
-        plan = _plan_of(self, (rows, cols), student.dtype, device_of(student), gradient)
-        options: dict[str, int] = {}
-        if plan is None or how.vector < longest:
-            kernel, vectors = _streamed, -(-cols // how.vector)
-            wide = 2 if longest == 4 else cols > 1 << 16
-            lanes, warps = STREAMS[3 if how.vector < longest else wide]
-            lanes = max(32, min(lanes, next_power_of_two(vectors)))
-            how = how._replace(lanes=lanes, whole=vectors <= lanes, loads="", stores="")
-            options = {"num_warps": min(warps, lanes // 32)}
-        else:
-            kernel, whole = _on_cluster, even and cols == plan.chunks * plan.chunk
-            how = how._replace(whole=whole, chunks=plan.chunks, packed=plan.packed)
-            how = how._replace(waiting=plan.shared)
-            options = {"num_warps": plan.warps, "num_ctas": plan.programs}
-            if plan.shared:
-                options["maxnreg"] = REGISTERS
-        target = None if dstudent is None else parts.bases[2]
-        places = (*parts.places, At(0, 1, 0))[:3]
-        rate = LOG2E / temperature
+        (temperature, reverse), (rows, cols) = options, student.shape
+        matrices = (student, teacher) if reverse else (teacher, student)
+        parts = layout(*matrices) if dstudent is None else layout(*matrices, dstudent)
+        bases, places = (*parts.bases, None), (*parts.places, At(0, 1, 0))
+        rate, each = LOG2E / temperature, dloss is not None and dloss.numel() > 1
         scales = Scales(rate, 1 / temperature, scale / temperature, 2.0 ** floor(log2(rate)))
-        arguments = *parts.bases[:2], target, loss, dloss, parts.cols, *places, scales
-        launch(kernel, (rows,), arguments, {"HOW": how}, **options)
+        arguments = *bases[:3], loss, dloss, parts.cols, *places[:3], scales
+        plan, longest = None, LONGEST // student.element_size()
+        if parts.vector == longest:
+            kind = (rows, cols), student.dtype, device_of(student), dstudent is not None
+            plan = _plan_of(self, *kind)
+        if plan is not None:
+            how = Constants(plan.how(student, parts.vector, parts.ends), reverse, each)
+            registers = REGISTERS if plan.shared else None
+            return plan.launch(_on_cluster, rows, arguments, how, registers)
+        wide = 2 if longest == 4 else cols > 1 << 16
+        lanes, warps = STREAMS[wide if parts.vector == longest else 3]
+        lanes = max(32, min(lanes, next_power_of_two(-(-cols // parts.vector))))
+        row = How(0, 0, parts.vector, cols <= lanes * parts.vector, parts.ends, False, "", "")
+        constants = {"HOW": Constants(row, reverse, each, lanes)}
+        return launch(_streamed, (rows,), arguments, constants, num_warps=min(warps, lanes // 32))
 
 
 @lru_cache(maxsize=4096)
 def _plan_of(
     kernel: KlAuto, shape: Shape, dtype: torch.dtype, device: Device, gradient: bool
 ) -> Cut | None:
-    """The cut of rows read by the longest vectors; None where a stream takes them."""
+    """The cut of rows read by the longest vectors; None where a stream takes them.
+
+    A long row with a gradient gets the smallest cluster in which all of its chunks but the last, or
+    the last two, can wait in shared memory.
+    """
     cols, width = shape[1], LONGEST // dtype.itemsize
     asked = kernel.programs or kernel.num_warps
     wide_loss = cols > NARROW and not (gradient or asked)
     if wide_loss or OnCluster.unsupported(kernel, shape, dtype, device) is not None:
         return None
-    waiting = None if asked or cols <= LONG else _waiting(cols, width, dtype.itemsize, device)
-    return waiting or kernel.plan((MANY, cols), dtype, width, device)
-
-
-def _waiting(cols: int, width: int, itemsize: int, device: Device) -> Cut | None:
-    """The smallest cluster that takes a row; all chunks but the last, or two, wait."""
-    for programs, warps in CLUSTERS:
+    for programs, warps in () if asked or cols <= LONG else CLUSTERS:
         chunk, slots = programs * warps * LANES * width, SLOT * (3 * programs * warps + 1)
         chunks = -(-(cols // width * width) // chunk)
         shared = chunks - 1
@@ -192,26 +159,25 @@ def _waiting(cols: int, width: int, itemsize: int, device: Device) -> Cut | None
             shared -= 1
         fits = bytes_ + slots <= known(device.shared_bytes_per_block)
         if chunks <= MOST_CHUNKS and fits and programs <= largest_cluster(device):
-            return Cut(programs, warps, chunk, chunks, shared, itemsize == 2)
-    return None
+            return Cut(programs, warps, chunk, chunks, shared, dtype.itemsize == 2)
+    return kernel.plan((MANY, cols), dtype, width, device)
 
 
-class KlGradAuto(KlAuto):
-    """Loss and gradient; see `KlAuto`. Its traffic is by an H200's clusters."""
-
-    operation = KL_DIV_GRAD
-    moves = Traffic(
-        reads=sympy.Piecewise((2 * M * N, N <= WIDEST), (4 * M * N, True)),
-        writes=M * N,
-        write_bytes=4 * M,
-    )
+# Loss and gradient; the traffic is by an H200's clusters
+READS = sympy.Piecewise((2 * M * N, N <= WIDEST), (4 * M * N, True))
+KlGradAuto = variant(KlAuto, KL_DIV_GRAD, moves=Traffic(READS, M * N, write_bytes=4 * M))
 
 
 # --- device code ---
 
+# Constants of a launch: how a cluster holds a row (of a stream ``even`` where a tile is a row),
+# whether each row has a gradient of its own, and vectors of a stream's tile
+Constants = namedtuple("Constants", "row reverse each lanes", defaults=[32])
 # log₂e / temperature, 1 / temperature, the same times the factor of the gradient, and the power of
 # two next to the first
 Scales = namedtuple("Scales", "rate inverse scale steep")
+# A row on chip: chunks in registers, in shared memory, and its elements at both ends
+Parts = namedtuple("Parts", "held waiting end")
 # Of a slice: exp(x − shift) is exp2(x·rate − start)·fix, one instruction less for each element
 Base = namedtuple("Base", "rate start fix shift")
 # Of a row: what exp(a − shift) and exp(b − shift) are multiplied by in the gradient, Σ pₐ·(a − b)
@@ -242,91 +208,80 @@ def _slope(
 def _on_cluster(  # type: ignore[no-untyped-def]
     of_a, of_b, dstudent, loss, dloss, cols, a_at, b_at, dstudent_at, scales, HOW: gl.constexpr
 ):
-    VECTOR: gl.constexpr = HOW.vector
-    ENDS: gl.constexpr = HOW.ends
-    LOADS: gl.constexpr = HOW.loads
-    STORES: gl.constexpr = HOW.stores
+    VECTOR: gl.constexpr = HOW.row.vector
+    ENDS: gl.constexpr = HOW.row.ends
+    LOADS: gl.constexpr = HOW.row.loads
+    STORES: gl.constexpr = HOW.row.stores
+    WAITING: gl.constexpr = HOW.row.shared
     SLICES: gl.constexpr = gl.num_ctas() * gl.num_warps()
     single: gl.constexpr = in_registers(1, gl.num_warps(), gl.num_ctas())
     slots, end_a, end_b, factor = None, None, None, scales.scale
+    waiting_a, waiting_b = None, None
     if SLICES > 1:
         slots = slots_of(3)
-    number = row_number().to(gl.int64)
-    vectors = cols
+    number, vectors = row_number().to(gl.int64), cols
     if ENDS:
         end, at_end, vectors, _ = ends_of(_begin(a_at, number), 1, cols, VECTOR, single)
-    row = whole_row(vectors, HOW.chunks, VECTOR, HOW.whole)
-    layout: gl.constexpr = row.columns.type.layout
+    row = whole_row(vectors, HOW.row.chunks, VECTOR, HOW.row.even and not ENDS)
     if dloss is not None:
         factor = factor * gl.load(dloss + number if HOW.each else dloss)
     first_a, source_a = row_at(of_a, _begin(a_at, number), 1, VECTOR, ENDS)
     first_b, source_b = row_at(of_b, _begin(b_at, number), 1, VECTOR, ENDS)
-    waiting_a, waiting_b = None, None
-    if HOW.waiting > 0:
-        waiting_a = row.wait(source_a, 1, HOW.waiting)
-        waiting_b = row.wait(source_b, 1, HOW.waiting)
+    if WAITING > 0:
+        waiting_a = row.wait(source_a, 1, WAITING)
+        waiting_b = row.wait(source_b, 1, WAITING)
         async_copy.commit_group()
-    a = row.load(source_a, 1, HOW.waiting, float("-inf"), LOADS)
-    b = row.load(source_b, 1, HOW.waiting, float("-inf"), LOADS)
+    held_a = row.load(source_a, 1, WAITING, float("-inf"), LOADS)
+    held_b = row.load(source_b, 1, WAITING, float("-inf"), LOADS)
     if ENDS:
         end_a = gl.load(first_a + end, mask=at_end, other=float("-inf")).to(gl.float32)
         end_b = gl.load(first_b + end, mask=at_end, other=float("-inf")).to(gl.float32)
-    parts_a, parts_b = (a, waiting_a), (b, waiting_b)
-    bases, most, overs, mean = _of_slices(parts_a, parts_b, end_a, end_b, row, scales, slots, HOW)
+    a, b = Parts(held_a, waiting_a, end_a), Parts(held_b, waiting_b, end_b)
+    bases, most, overs, mean = _statistics(a, b, row, scales, slots, HOW)
     if loss is not None:
         divergence = mean * scales.inverse - (most[0] - gl.log(overs[0]))
         divergence = divergence + (most[1] - gl.log(overs[1]))
-        slice_ = gl.arange(0, SLICES, gl.SliceLayout(1, layout))
+        slice_ = gl.arange(0, SLICES, gl.SliceLayout(1, row.columns.type.layout))
         gl.store(loss + number + 0 * slice_, divergence, mask=slice_ == 0)
     if dstudent is not None:
         first, target = row_at(dstudent, _begin(dstudent_at, number), 1, VECTOR, ENDS)
-        base_a, base_b = _base_by_lane(bases[0], layout), _base_by_lane(bases[1], layout)
         weight_a = factor * _weight(bases[0], most[0], overs[0], scales)
         weight_b = factor * _weight(bases[1], most[1], overs[1], scales)
-        of = Of(by_lane(weight_a, layout), by_lane(weight_b, layout), by_lane(mean, layout))
-        if HOW.waiting > 0:
+        of = Of(weight_a, weight_b, mean)
+        if WAITING > 0:
             barrier()  # between two passes over shared memory, or it is kept in registers
         for i in gl.static_range(row.CHUNKS):
-            wide_a, wide_b = _chunk(parts_a, i, layout, HOW), _chunk(parts_b, i, layout, HOW)
-            powers = _power(wide_a, base_a), _power(wide_b, base_b)
-            value = _slope(wide_a, wide_b, powers, of, scales, HOW)
+            value = _slope_of(_chunk(a, i, HOW), _chunk(b, i, HOW), bases, of, scales, HOW)
             row.store(target, 1, i, value, STORES)
         if ENDS:
-            base_a, base_b = _base_by_lane(bases[0], single), _base_by_lane(bases[1], single)
-            of = Of(by_lane(weight_a, single), by_lane(weight_b, single), by_lane(mean, single))
-            powers = _power(end_a, base_a), _power(end_b, base_b)
-            value = _slope(end_a, end_b, powers, of, scales, HOW)
+            value = _slope_of(end_a, end_b, bases, of, scales, HOW)
             gl.store(first + end, value.to(dstudent.dtype.element_ty), mask=at_end)
 
 
 @gluon_jit
-def _of_slices(a, b, end_a, end_b, row, scales, slots, HOW: gl.constexpr):  # type: ignore[no-untyped-def]
+def _statistics(a, b, row, scales, slots, HOW: gl.constexpr):  # type: ignore[no-untyped-def]
     """Each slice's bases of a and b; of the row both maxima, 1 / Σ exp(x − maximum), the mean."""
-    layout: gl.constexpr = row.columns.type.layout
-    if HOW.waiting > 0:
+    if HOW.row.shared > 0:
         async_copy.wait_group(0)
         barrier()
-    most_a, shift_a = _shift(a, end_a, row, HOW.waiting)
-    most_b, shift_b = _shift(b, end_b, row, HOW.waiting)
-    of_a, of_b = _base(shift_a, scales), _base(shift_b, scales)
-    base_a, base_b = _base_by_lane(of_a, layout), _base_by_lane(of_b, layout)
-    zeros = gl.full(row.columns.shape, 0.0, gl.float32, layout)
+    most_a, shift_a = _shift(a, row, HOW.row.shared)
+    most_b, shift_b = _shift(b, row, HOW.row.shared)
+    base_a, base_b = _base(shift_a, scales), _base(shift_b, scales)
+    zeros = gl.full(row.columns.shape, 0.0, gl.float32, row.columns.type.layout)
     sum_a, sum_b, further = zeros, zeros, zeros
     for i in gl.static_range(row.CHUNKS):
-        wide_a, wide_b = _chunk(a, i, layout, HOW), _chunk(b, i, layout, HOW)
+        wide_a, wide_b = _chunk(a, i, HOW), _chunk(b, i, HOW)
         power = _power(wide_a, base_a)
         further += _weighted(power, wide_a - wide_b)
         sum_a += power
         sum_b += _power(wide_b, base_b)
     power, weighted, other = None, None, None
-    if HOW.ends:
-        single: gl.constexpr = end_a.type.layout
-        base_a, base_b = _base_by_lane(of_a, single), _base_by_lane(of_b, single)
-        power, other = _power(end_a, base_a), _power(end_b, base_b)
-        weighted = _weighted(power, end_a - end_b)
-    sum_a = summed_up(sum_a, power, row.VECTOR) * of_a.fix
-    sum_b = summed_up(sum_b, other, row.VECTOR) * of_b.fix
-    further = summed_up(further, weighted, row.VECTOR) * of_a.fix
+    if HOW.row.ends:
+        power, other = _power(a.end, base_a), _power(b.end, base_b)
+        weighted = _weighted(power, a.end - b.end)
+    sum_a = summed_up(sum_a, power, row.VECTOR) * base_a.fix
+    sum_b = summed_up(sum_b, other, row.VECTOR) * base_b.fix
+    further = summed_up(further, weighted, row.VECTOR) * base_a.fix
     most_a, most_b = most_a * scales.inverse, most_b * scales.inverse
     if slots is not None:
         over_a, row_a, further, over_b, row_b = divergences_of(
@@ -335,7 +290,17 @@ def _of_slices(a, b, end_a, end_b, row, scales, slots, HOW: gl.constexpr):  # ty
     else:
         row_a, row_b = shift_a * scales.inverse, shift_b * scales.inverse
         over_a, over_b = 1.0 / sum_a, 1.0 / sum_b
-    return (of_a, of_b), (row_a, row_b), (over_a, over_b), further * over_a
+    return (base_a, base_b), (row_a, row_b), (over_a, over_b), further * over_a
+
+
+@gluon_jit
+def _shift(parts, row, WAITING: gl.constexpr):  # type: ignore[no-untyped-def]
+    """The maximum of each slice, and what its exponentials are shifted by: 0 for −inf."""
+    highest = highest_of(parts.held, parts.waiting, WAITING, 1, False)
+    if WAITING > 0:
+        barrier()
+    maximum = largest(highest, parts.end, row.VECTOR)
+    return maximum, gl.where(maximum == float("-inf"), 0.0, maximum)
 
 
 @gluon_jit
@@ -348,7 +313,17 @@ def _base(shift, scales):  # type: ignore[no-untyped-def]
 
 @gluon_jit
 def _power(x, base):  # type: ignore[no-untyped-def]
-    return gl.exp2(gl.fma(x, base.rate, -base.start))
+    """exp(x − shift) / fix of the elements of slices."""
+    layout: gl.constexpr = x.type.layout
+    return gl.exp2(gl.fma(x, by_lane(base.rate, layout), -by_lane(base.start, layout)))
+
+
+@gluon_jit
+def _slope_of(a, b, bases, of, scales, HOW: gl.constexpr):  # type: ignore[no-untyped-def]
+    """As `_slope`, of the elements of slices."""
+    layout: gl.constexpr = a.type.layout
+    of = Of(by_lane(of.weight_a, layout), by_lane(of.weight_b, layout), by_lane(of.mean, layout))
+    return _slope(a, b, (_power(a, bases[0]), _power(b, bases[1])), of, scales, HOW)
 
 
 @gluon_jit
@@ -364,33 +339,12 @@ def _begin(at, number):  # type: ignore[no-untyped-def]
 
 
 @gluon_jit
-def _chunk(parts, i: gl.constexpr, layout: gl.constexpr, HOW: gl.constexpr):  # type: ignore[no-untyped-def]
+def _chunk(parts, i: gl.constexpr, HOW: gl.constexpr):  # type: ignore[no-untyped-def]
     """A chunk in float32."""
-    held, waiting = parts
-    value = waiting.index(i).load(layout) if i < HOW.waiting else held[i - HOW.waiting]
-    return unpacked(value, HOW.packed)
-
-
-@gluon_jit
-def _shift(parts, at_ends, row, WAITING: gl.constexpr):  # type: ignore[no-untyped-def]
-    """The maximum of each slice, and what its exponentials are shifted by: 0 for −inf."""
-    values, waiting = parts
-    highest = values[0].to(gl.float32)
-    for i in gl.static_range(1, row.CHUNKS - WAITING):
-        highest = gl.maximum(highest, values[i].to(gl.float32))
-    if WAITING > 0:
-        for i in range(WAITING):
-            value = waiting.index(i).load(row.columns.type.layout)
-            highest = gl.maximum(highest, value.to(gl.float32))
-        barrier()
-    maximum = largest(highest, at_ends, row.VECTOR)
-    return maximum, gl.where(maximum == float("-inf"), 0.0, maximum)
-
-
-@gluon_jit
-def _base_by_lane(base, layout: gl.constexpr):  # type: ignore[no-untyped-def]
-    """The `Base` of each lane of a slice, as far as `_power` asks."""
-    return Base(by_lane(base.rate, layout), by_lane(base.start, layout), 0, 0)
+    WAITING: gl.constexpr = HOW.row.shared
+    layout: gl.constexpr = parts.held[0].type.layout
+    value = parts.waiting.index(i).load(layout) if i < WAITING else parts.held[i - WAITING]
+    return unpacked(value, HOW.row.packed)
 
 
 @jit
@@ -407,31 +361,30 @@ def _streamed(
     scales: Scales,
     HOW: tl.constexpr,
 ) -> None:
-    rate, factor = scales.rate, scales.scale
     LANES: tl.constexpr = HOW.lanes
-    VECTOR: tl.constexpr = HOW.vector
-    number = tl.program_id(0).to(tl.int64)
-    ahead = ahead_of(a_at, number, HOW)
-    vectors = whole_vectors(cols, ahead, HOW)
-    source_a = first_vector(of_a, a_at, number, HOW)
-    source_b = first_vector(of_b, b_at, number, HOW)
+    ROW: tl.constexpr = HOW.row
+    VECTOR: tl.constexpr = HOW.row.vector
+    number, rate, factor = tl.program_id(0).to(tl.int64), scales.rate, scales.scale
+    ahead = ahead_of(a_at, number, ROW)
+    vectors = whole_vectors(cols, ahead, ROW)
+    source_a = first_vector(of_a, a_at, number, ROW)
+    source_b = first_vector(of_b, b_at, number, ROW)
     rows = Rows(source_a, source_b, a_at.col_stride, b_at.col_stride)
     zeros = tl.zeros((LANES, 1), tl.float32)
     lanes = Sums(zeros + float("-inf"), zeros, zeros, zeros + float("-inf"), zeros)
-    if HOW.ends:  # one for each of the first lanes
+    if HOW.row.ends:  # one for each of the first lanes
         lane, behind = tl.arange(0, LANES)[:, None, None], (cols - ahead) % VECTOR
         end = tl.where(lane < VECTOR, lane, cols - behind - VECTOR + lane)
         at_end = tl.where(lane < VECTOR, lane < ahead, lane < VECTOR + behind)
-        end_a = _read(first_element(of_a, a_at, number, HOW) + end, at_end)
-        end_b = _read(first_element(of_b, b_at, number, HOW) + end, at_end)
-        lanes = _absorb(lanes, end_a, end_b, rate)
-    if HOW.whole:
+        end_a = _read(first_element(of_a, a_at, number, ROW) + end, at_end)
+        end_b = _read(first_element(of_b, b_at, number, ROW) + end, at_end)
+        lanes = _absorb(lanes, (end_a, end_b), rate)
+    if HOW.row.even:
         a, b = _tile(rows, 0, vectors, HOW)
-        lanes = _absorb(lanes, a, b, rate)
+        lanes = _absorb(lanes, (a, b), rate)
     else:
         for start in range(0, vectors, LANES):
-            a, b = _tile(rows, start, vectors, HOW)
-            lanes = _absorb(lanes, a, b, rate)
+            lanes = _absorb(lanes, _tile(rows, start, vectors, HOW), rate)
     shift_a, over_a, scale_a = _joined(lanes.most_a, lanes.sum_a, rate)
     shift_b, over_b, _ = _joined(lanes.most_b, lanes.sum_b, rate)
     mean = tl.sum(lanes.further * scale_a) * over_a
@@ -442,14 +395,14 @@ def _streamed(
         if dloss is not None:
             factor *= tl.load(dloss + number if HOW.each else dloss)
         of = Of(over_a * factor, over_b * factor, mean)
-        target = first_vector(dstudent, dstudent_at, number, HOW)
-        if HOW.ends:
-            first = first_element(dstudent, dstudent_at, number, HOW)
+        target = first_vector(dstudent, dstudent_at, number, ROW)
+        if HOW.row.ends:
+            first = first_element(dstudent, dstudent_at, number, ROW)
             powers = tl.exp2((end_a - shift_a) * rate), tl.exp2((end_b - shift_b) * rate)
             outer = _slope(end_a, end_b, powers, of, scales, HOW)
             tl.store(first + end, outer.to(dstudent.dtype.element_ty), mask=at_end)
         for start in range(0, vectors, LANES):
-            if not HOW.whole:
+            if not HOW.row.even:
                 a, b = _tile(rows, start, vectors, HOW)
             vector = start + vectors_of(0, LANES)
             places = target + offsets_of(vector, dstudent_at.col_stride, VECTOR)
@@ -462,8 +415,8 @@ def _streamed(
 def _tile(rows: Rows, start: tl.tensor, vectors: tl.tensor, HOW: tl.constexpr) -> tl.tuple:
     """A tile of a and of b, from a number of vectors on."""
     vector = start + vectors_of(0, HOW.lanes)
-    a = rows.a + offsets_of(vector, rows.a_stride, HOW.vector)
-    b = rows.b + offsets_of(vector, rows.b_stride, HOW.vector)
+    a = rows.a + offsets_of(vector, rows.a_stride, HOW.row.vector)
+    b = rows.b + offsets_of(vector, rows.b_stride, HOW.row.vector)
     return _read(a, vector < vectors), _read(b, vector < vectors)
 
 
@@ -474,8 +427,9 @@ def _read(places: tl.tensor, inside: tl.tensor) -> tl.tensor:
 
 
 @jit
-def _absorb(lanes: Sums, a: tl.tensor, b: tl.tensor, rate: tl.tensor) -> Sums:
-    """The sums of lanes with those of a tile."""
+def _absorb(lanes: Sums, pair: tl.tuple, rate: tl.tensor) -> Sums:
+    """The sums of lanes with those of elements of a and b."""
+    a, b = pair
     most_a, shift_a, over_a = _raised(lanes.most_a, a, rate)
     most_b, shift_b, over_b = _raised(lanes.most_b, b, rate)
     power = tl.exp2((a - shift_a[:, :, None]) * rate)

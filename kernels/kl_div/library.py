@@ -1,9 +1,10 @@
 """The divergence by PyTorch's formula, eager and compiled, and by Liger-Kernel.
 
-Passes, of PyTorch: two log-softmax, then exp, difference, product and sum of `F.kl_div`. Liger's
-kernels take log-softmax or softmax of both, which PyTorch makes first, in float32: of 16 bit the
-loss would have two digits. Its Jensen-Shannon loss with β = 0 is the divergence. It also writes the
-gradient of the log-softmax over a copy of it, and a loss for each element, which PyTorch adds.
+Passes, of PyTorch: two log-softmax, then exp, difference, product and sum of `F.kl_div`; compiled
+in float32. Liger's kernels take log-softmax or softmax of both, which PyTorch makes first, in
+float32: of 16 bit the loss would have two digits. Its Jensen-Shannon loss with β = 0 is the
+divergence. It also writes the gradient of the log-softmax over a copy of it, and a loss for each
+element, which PyTorch adds.
 On chip: nominally a row.
 Source: `torch.nn.functional.kl_div`; `liger_kernel/ops/kl_div.py` and `jsd.py` of the package
 liger-kernel.
@@ -12,20 +13,18 @@ liger-kernel.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar
+from functools import partial
+from typing import Any
 
-import sympy
 import torch
 import torch.nn.functional as F
 from typing_extensions import override
 
 from ..compiled import CompiledFormula
-from ..kernel import Kernel, Operation, Tensors, with_gradient
+from ..kernel import Tensors, TorchFunction, variant, with_gradient
 from ..peer import LIGER, Peer
 from ..traffic import M, N, Traffic
 from .operation import KL_DIV, KL_DIV_GRAD
-
-Pair = tuple[torch.Tensor, torch.Tensor]
 
 
 def _loss(student: torch.Tensor, teacher: torch.Tensor) -> torch.Tensor:
@@ -37,48 +36,30 @@ def _in_float32(student: torch.Tensor, teacher: torch.Tensor) -> torch.Tensor:
     return _loss(student.float(), teacher.float())
 
 
-def _with_gradient(student: torch.Tensor, teacher: torch.Tensor) -> Pair:
+def _with_gradient(student: torch.Tensor, teacher: torch.Tensor) -> Tensors:
     logq, logp = F.log_softmax(student.float(), 1), F.log_softmax(teacher.float(), 1)
     p = logp.exp()
     return (p * (logp - logq)).sum(1), (logq.exp() - p).to(student.dtype)
 
 
-class KlTorch(Kernel):
-    """`F.kl_div` of two log-softmax, summed over each row. It has no tunables."""
-
-    operation: ClassVar[Operation] = KL_DIV
-    backend = "eager"
-    moves = Traffic(reads=8 * M * N, writes=5 * M * N + M)
-    on_chip = N
-
-    @override
-    def __call__(self, student: torch.Tensor, teacher: torch.Tensor) -> Tensors:
-        return _loss(student, teacher)
+KlCompiled = variant(CompiledFormula, KL_DIV, formula=staticmethod(_in_float32))
+KlGradCompiled = variant(CompiledFormula, KL_DIV_GRAD, formula=staticmethod(_with_gradient))
 
 
-class KlGradTorch(KlTorch):
-    """The same, and its backward pass."""
-
-    operation = KL_DIV_GRAD
-    moves = Traffic(reads=12 * M * N + M, writes=8 * M * N + 2 * M)
-
-    @override
-    def __call__(self, student: torch.Tensor, teacher: torch.Tensor) -> Tensors:
-        return with_gradient(_loss, student, teacher)
-
-
-class KlCompiled(CompiledFormula):
-    """The formula in float32; see `CompiledFormula`."""
-
-    operation = KL_DIV
-    formula = staticmethod(_in_float32)
-
-
-class KlGradCompiled(CompiledFormula):
-    """The formula and its gradient; see `CompiledFormula`."""
-
-    operation = KL_DIV_GRAD
-    formula = staticmethod(_with_gradient)
+KlTorch = variant(
+    TorchFunction,
+    KL_DIV,
+    function=staticmethod(_loss),
+    backend="eager",
+    moves=Traffic(reads=8 * M * N, writes=5 * M * N + M),
+    on_chip=N,
+)
+KlGradTorch = variant(
+    KlTorch,
+    KL_DIV_GRAD,
+    function=staticmethod(partial(with_gradient, _loss)),
+    moves=Traffic(reads=12 * M * N + M, writes=8 * M * N + 2 * M),
+)
 
 
 class KlLiger(Peer):
@@ -86,18 +67,11 @@ class KlLiger(Peer):
 
     operation = KL_DIV
     library = LIGER
-    moves = Traffic(
-        reads=2 * M * N,
-        writes=sympy.S.Zero,
-        read_bytes=8 * M * N,
-        write_bytes=8 * M * N + 8 * M,
-    )
+    moves = Traffic(reads=2 * M * N, read_bytes=8 * M * N, write_bytes=8 * M * N + 8 * M)
     on_chip = N
 
     @override
-    def function(
-        self, student: torch.Tensor, teacher: torch.Tensor
-    ) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
+    def function(self, student: torch.Tensor, teacher: torch.Tensor) -> Callable[..., Any]:
         from liger_kernel.ops import kl_div as liger
 
         rows, cols = student.shape
@@ -118,45 +92,33 @@ class KlLiger(Peer):
 class KlJsdLiger(Peer):
     """Liger's Jensen-Shannon loss with β = 0, and what it takes before and after."""
 
-    operation: ClassVar[Operation] = KL_DIV
+    operation = KL_DIV
     library = LIGER
-    moves = Traffic(
-        reads=2 * M * N, writes=sympy.S.Zero, read_bytes=16 * M * N, write_bytes=24 * M * N + 4 * M
-    )
+    moves = Traffic(reads=2 * M * N, read_bytes=16 * M * N, write_bytes=24 * M * N + 4 * M)
     on_chip = N
 
     @override
     def function(self, *inputs: torch.Tensor) -> Callable[..., Any]:
-        return lambda student, teacher: _jsd(student, teacher)[0]
+        return partial(_jsd, self.operation is KL_DIV_GRAD)
 
 
-class KlGradJsdLiger(KlJsdLiger):
-    """The same, and its gradient through log-softmax."""
-
-    operation = KL_DIV_GRAD
-    moves = Traffic(
-        reads=2 * M * N,
-        writes=M * N,
-        read_bytes=28 * M * N,
-        write_bytes=28 * M * N + 4 * M,
-    )
-
-    @override
-    def function(self, *inputs: torch.Tensor) -> Callable[..., Any]:
-        def call(student: torch.Tensor, teacher: torch.Tensor) -> Pair:
-            loss, slope, logq = _jsd(student, teacher)
-            gradient = torch._log_softmax_backward_data(slope, logq, 1, torch.float32)
-            return loss, gradient.to(student.dtype)
-
-        return call
+KlGradJsdLiger = variant(
+    KlJsdLiger,
+    KL_DIV_GRAD,
+    moves=Traffic(2 * M * N, M * N, read_bytes=28 * M * N, write_bytes=28 * M * N + 4 * M),
+)
 
 
-def _jsd(student: torch.Tensor, teacher: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    """The losses, their gradient by the student's log-softmax, and this itself."""
+def _jsd(gradient: bool, student: torch.Tensor, teacher: torch.Tensor) -> Tensors:
+    """The loss of each row, and its gradient through log-softmax."""
     import liger_kernel.functional  # noqa: F401, where the dispatcher finds its kernels
     from liger_kernel.backends import dispatch
 
     logq, logp = (F.log_softmax(x, 1, dtype=torch.float32) for x in (student, teacher))
     given = logq.clone(), logp, None, 0.0, -100, 1.0  # no labels, β, their number, rows
     losses, slope = dispatch("jsd_loss_and_grad", *given, impl=None, mode=None)
-    return losses.sum(1), slope, logq
+    loss: torch.Tensor = losses.sum(1)
+    if not gradient:
+        return loss
+    through = torch._log_softmax_backward_data(slope, logq, 1, torch.float32)
+    return loss, through.to(student.dtype)

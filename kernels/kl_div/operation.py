@@ -7,11 +7,9 @@ from typing import ClassVar
 import torch
 from typing_extensions import override
 
-from ..kernel import SHIFTED, Array, Operation
+from ..kernel import SHIFTED, Array, Operation, Tensors, as_tuple
 from ..traffic import M
 
-Rows = tuple[torch.Tensor, torch.Tensor]
-LOGITS = (Array("student"), Array("teacher"))
 LOSS = Array("loss", (M,), torch.float32, either=True)
 
 
@@ -20,16 +18,17 @@ class KlDiv(Operation):
 
     name = "kl_div"
     logits: ClassVar = {"student": SHIFTED}
-    inputs = LOGITS
+    inputs = (Array("student"), Array("teacher"))
     outputs: ClassVar[tuple[Array, ...]] = (LOSS,)
     roof = "read"
 
     @override
-    def reference(self, student: torch.Tensor, teacher: torch.Tensor) -> torch.Tensor | Rows:
-        return _loss(student, teacher)
+    def reference(self, student: torch.Tensor, teacher: torch.Tensor) -> Tensors:
+        logp, logq = (torch.log_softmax(x.double(), -1) for x in (teacher, student))
+        return (logp.exp() * (logp - logq)).sum(-1)
 
     @override
-    def magnitude(self, student: torch.Tensor, teacher: torch.Tensor) -> torch.Tensor | Rows:
+    def magnitude(self, student: torch.Tensor, teacher: torch.Tensor) -> Tensors:
         """See `Operation`: Σ p·|teacher − student|, and both logarithms of sums."""
         student, teacher = student.double(), teacher.double()
         p = torch.softmax(teacher, -1)
@@ -46,21 +45,15 @@ class KlDivGrad(KlDiv):
     roof = "add"
 
     @override
-    def reference(self, student: torch.Tensor, teacher: torch.Tensor) -> Rows:
+    def reference(self, student: torch.Tensor, teacher: torch.Tensor) -> Tensors:
         p, q = (torch.softmax(x.double(), -1) for x in (teacher, student))
-        return _loss(student, teacher), q - p
+        return *as_tuple(super().reference(student, teacher)), q - p
 
     @override
-    def magnitude(self, student: torch.Tensor, teacher: torch.Tensor) -> Rows:
+    def magnitude(self, student: torch.Tensor, teacher: torch.Tensor) -> Tensors:
         """See `Operation`; of the gradient p + q."""
-        loss = super().magnitude(student, teacher)
-        assert isinstance(loss, torch.Tensor)
-        return loss, torch.softmax(teacher.double(), -1) + torch.softmax(student.double(), -1)
-
-
-def _loss(student: torch.Tensor, teacher: torch.Tensor) -> torch.Tensor:
-    logp, logq = (torch.log_softmax(x.double(), -1) for x in (teacher, student))
-    return (logp.exp() * (logp - logq)).sum(-1)
+        p, q = (torch.softmax(x.double(), -1) for x in (teacher, student))
+        return *as_tuple(super().magnitude(student, teacher)), p + q
 
 
 KL_DIV, KL_DIV_GRAD = KlDiv(), KlDivGrad()

@@ -10,12 +10,23 @@ observes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import torch
 
-from ..calls import DTYPES, Maybe, RowOp, Tensors, gradient_of, number, padded_like
+from ..calls import (
+    DTYPES,
+    Maybe,
+    RowOp,
+    Tensors,
+    check_types,
+    gradient_of,
+    number,
+    padded_like,
+    rows_of,
+)
 from ..cross_entropy import variants
 from ..cross_entropy.rows import Call, Options, backward
 from ..lines import lines
@@ -130,20 +141,11 @@ def _log_softmax_by_torch(x: Any, dim: Any, dtype: torch.dtype | None) -> torch.
     return torch.log_softmax(x, dim, dtype)
 
 
-def _log_softmax_work(x: torch.Tensor, *_: Any) -> Callable[..., None]:
-    cols = x.shape[-1]
-
-    def launch(x: torch.Tensor, y: torch.Tensor) -> None:
-        variants.run(Call(x.view(-1, cols), y=y.view(-1, cols)))
-
-    return launch
-
-
 LOG_SOFTMAX = RowOp(
     schema="log_softmax(Tensor x, int dim, ScalarType dtype) -> Tensor",
     checked=_log_softmax_checked,
     answers=lambda x, *_: [dense(x.shape, x.dtype)],
-    work=_log_softmax_work,
+    work=lambda *_: lambda x, y: variants.run(Call(rows_of(x), y=rows_of(y))),
     by_torch=_log_softmax_by_torch,
     arranged=lambda x, *_: (x if lines(x.shape, x.stride(), x.dim() - 1) else x.contiguous(),),
     gradient=lambda y, dy, dim, dtype: torch._log_softmax_backward_data(dy, y, dim, dtype),
@@ -162,10 +164,7 @@ def _numbers_checked(x: torch.Tensor, target: Maybe, temperature: float) -> tupl
 
 def _check_target(logits: Any, target: Any, temperature: float) -> None:
     """Checks the arguments of `logprob_entropy`, which may have any type."""
-    for name, value in (("logits", logits), ("target", target)):
-        if not isinstance(value, torch.Tensor):
-            given = type(value).__name__
-            raise TypeError(f"logprob_entropy(): argument '{name}' must be Tensor, not {given}")
+    check_types("logprob_entropy", torch.Tensor, logits=logits, target=target)
     number("temperature", temperature)
     if logits.dim() == 0 or target.shape != logits.shape[:-1]:
         raise ValueError(
@@ -198,24 +197,13 @@ def _numbers_answers(x: torch.Tensor, target: Maybe, temperature: float) -> Sequ
     return [each] if target is None else [each] * 3
 
 
-def _numbers_work(x: torch.Tensor, target: Maybe, temperature: float) -> Callable[..., None]:
-    options = Options(temperature=temperature)
-
-    def launch(x: Any, target: Maybe, first: Any, entropy: Maybe = None, lse: Maybe = None) -> None:
-        if target is None:
-            variants.run(Call(x, lse=first))
-        else:
-            variants.run(Call(x, target, options, logprob=first, entropy=entropy, lse=lse))
-
-    return launch
-
-
-def _arranged(x: torch.Tensor, target: Maybe, *_: Any) -> Sequence[Maybe]:
-    """Rows of adjacent elements, and their targets."""
-    rows = x.reshape(-1, x.shape[-1])
-    if rows.stride(1) != 1 and rows.shape[1] > 1:
-        rows = rows.contiguous()
-    return rows, None if target is None else target.reshape(-1).contiguous()
+def _numbers(
+    options: Options, x: Any, target: Maybe, first: Any, entropy: Maybe = None, lse: Maybe = None
+) -> None:
+    if target is None:
+        variants.run(Call(x, lse=first))
+    else:
+        variants.run(Call(x, target, options, logprob=first, entropy=entropy, lse=lse))
 
 
 def _saved(tensors: Sequence[Any], answers: Sequence[Any]) -> Sequence[Maybe]:
@@ -223,21 +211,12 @@ def _saved(tensors: Sequence[Any], answers: Sequence[Any]) -> Sequence[Maybe]:
     return (x, None, None, answers[0]) if target is None else (x, target, *answers[1:])
 
 
-def _gradient_work(*tensors_and_temperature: Any) -> Callable[..., None]:
-    options = Options(temperature=tensors_and_temperature[-1])
-
-    def launch(
-        x: Any, target: Maybe, entropy: Maybe, lse: Any, first: Maybe, second: Maybe, dx: Any
-    ) -> None:
-        rows = {"entropy": entropy, "lse": lse, "dlogprob": first}
-        # without a target the second answer is empty
-        dentropy = None if target is None else second
-        call = Call(
-            x, None if first is None else target, options, **rows, dentropy=dentropy, dlogits=dx
-        )
-        backward(call._replace(block_size=TILE, num_warps=WARPS))
-
-    return launch
+def _gradient(options: Options, x: Any, target: Maybe, *rows_and_dx: Any) -> None:
+    entropy, lse, first, second, dx = rows_and_dx
+    second = None if target is None else second  # without a target the second answer is empty
+    target = None if first is None else target
+    call = Call(x, target, options, dlogits=dx, block_size=TILE, num_warps=WARPS)
+    backward(call._replace(entropy=entropy, lse=lse, dlogprob=first, dentropy=second))
 
 
 def _gradient_by_torch(
@@ -254,27 +233,28 @@ def _gradient_by_torch(
     return gradient_of(numbers, x, [dy for dy in grads if dy is not None])
 
 
-def _contiguous_gradients(*tensors_and_temperature: Any) -> Sequence[Maybe]:
-    *saved, first, second, _ = tensors_and_temperature
-    return *saved, *(dy if dy is None else dy.contiguous() for dy in (first, second))
-
-
 GRADIENT = RowOp(
     schema="row_numbers_backward(Tensor x, Tensor? target, Tensor? entropy, Tensor lse, "
     "Tensor? first, Tensor? second, float temperature) -> Tensor",
     checked=lambda x, *rest: rest[-1:],
     answers=lambda x, *_: [padded_like(x)],
-    work=_gradient_work,
+    work=lambda *given: partial(_gradient, Options(temperature=given[-1])),
     by_torch=_gradient_by_torch,
-    arranged=_contiguous_gradients,
+    arranged=lambda *given: (
+        *given[:4],
+        *(dy if dy is None else dy.contiguous() for dy in given[4:6]),
+    ),
 )
 NUMBERS = RowOp(
     schema="row_numbers(Tensor x, Tensor? target, float temperature) -> (Tensor, Tensor, Tensor)",
     checked=_numbers_checked,
     answers=_numbers_answers,
-    work=_numbers_work,
+    work=lambda x, target, temperature: partial(_numbers, Options(temperature=temperature)),
     by_torch=_numbers_by_torch,
-    arranged=_arranged,
+    arranged=lambda x, target, *_: (
+        rows_of(x),
+        None if target is None else target.reshape(-1).contiguous(),
+    ),
     shape=lambda x, *_: x.shape[:-1],
     gradient=GRADIENT,
     saved=_saved,

@@ -29,21 +29,19 @@ from ..compiled import CompiledFormula
 from ..cross_entropy.cluster import RowCluster
 from ..cross_entropy.rows import HELD, MOVED
 from ..cross_entropy.variants import HELD_OR_TILE, WIDEST, Chooses, LogprobEntropyTorch, Streaming
-from ..kernel import Kernel, Tensors, TorchFunction, with_gradient
+from ..kernel import Kernel, Tensors, TorchFunction, variant, with_gradient
 from ..traffic import M, N, Traffic
 from .functions import GRADIENT, NUMBERS, TILE
 from .operation import LOG_SOFTMAX, LOGPROB_ENTROPY_BACKWARD, LOGPROB_ENTROPY_GRAD, LOGSUMEXP
 
 MATRIX = Traffic(reads=M * N, writes=M * N)
-A_NUMBER = Traffic(reads=M * N, writes=sympy.S.Zero, write_bytes=4 * M)
+A_NUMBER = Traffic(reads=M * N, write_bytes=4 * M)
 ROWS = 24 * M * sympy.ceiling(N / sympy.Integer(TILE))  # bytes of a row's numbers, for each tile
 
 
-class LogSumExpOnline(Streaming):
-    """The logsumexp of each row; see `Streaming`."""
-
-    operation = LOGSUMEXP
-    moves = A_NUMBER
+LogSumExpOnline = variant(Streaming, LOGSUMEXP, moves=A_NUMBER)
+LogSumExpCluster = variant(RowCluster, LOGSUMEXP, moves=A_NUMBER)
+LogSumExpAuto = variant(Chooses, LOGSUMEXP, moves=A_NUMBER)
 
 
 class LogSoftmaxOnline(Streaming):
@@ -67,64 +65,32 @@ class LogSoftmaxOnline(Streaming):
         return HELD_OR_TILE
 
 
-class LogSumExpCluster(RowCluster):
-    """The logsumexp of each row; see `RowCluster`."""
-
-    operation = LOGSUMEXP
-    moves = A_NUMBER
-
-
-class LogSoftmaxCluster(RowCluster):
-    """Log-softmax of each row; see `RowCluster`."""
-
-    operation = LOG_SOFTMAX
-    moves = MATRIX
+LogSoftmaxCluster = variant(RowCluster, LOG_SOFTMAX, moves=MATRIX)
+# by an H200's clusters
+OF_AUTO = Traffic(reads=sympy.Piecewise((M * N, N <= WIDEST), (2 * M * N, True)), writes=M * N)
+LogSoftmaxAuto = variant(Chooses, LOG_SOFTMAX, moves=OF_AUTO)
 
 
-class LogSumExpAuto(Chooses):
-    """The logsumexp of each row; see `Chooses`."""
-
-    operation = LOGSUMEXP
-    moves = A_NUMBER
-
-
-class LogSoftmaxAuto(Chooses):
-    """Log-softmax of each row; see `Chooses`. Its traffic is by an H200's clusters."""
-
-    operation = LOG_SOFTMAX
-    moves = Traffic(reads=sympy.Piecewise((M * N, N <= WIDEST), (2 * M * N, True)), writes=M * N)
-
-
-class LogSoftmaxTorch(TorchFunction):
-    """`torch.log_softmax` along the rows."""
-
-    operation = LOG_SOFTMAX
-    moves = MATRIX
-    on_chip = N
-    function = staticmethod(lambda x: torch.log_softmax(x, dim=1))
-
-
-class LogSumExpTorch(TorchFunction):
-    """`torch.logsumexp` along the rows."""
-
-    operation = LOGSUMEXP
-    moves = Traffic(reads=M * N, writes=M)
-    on_chip = N
-    function = staticmethod(lambda x: torch.logsumexp(x, dim=1))
-
-
-class LogSoftmaxCompiled(CompiledFormula):
-    """`torch.log_softmax`; see `CompiledFormula`."""
-
-    operation = LOG_SOFTMAX
-    formula = staticmethod(lambda x: torch.log_softmax(x, 1))
-
-
-class LogSumExpCompiled(CompiledFormula):
-    """`torch.logsumexp`; see `CompiledFormula`."""
-
-    operation = LOGSUMEXP
-    formula = staticmethod(lambda x: x.float().logsumexp(1))
+LogSoftmaxTorch = variant(
+    TorchFunction,
+    LOG_SOFTMAX,
+    function=staticmethod(lambda x: torch.log_softmax(x, dim=1)),
+    moves=MATRIX,
+    on_chip=N,
+)
+LogSumExpTorch = variant(
+    TorchFunction,
+    LOGSUMEXP,
+    function=staticmethod(lambda x: torch.logsumexp(x, dim=1)),
+    moves=Traffic(reads=M * N, writes=M),
+    on_chip=N,
+)
+LogSoftmaxCompiled = variant(
+    CompiledFormula, LOG_SOFTMAX, formula=staticmethod(lambda x: torch.log_softmax(x, 1))
+)
+LogSumExpCompiled = variant(
+    CompiledFormula, LOGSUMEXP, formula=staticmethod(lambda x: x.float().logsumexp(1))
+)
 
 
 class LogprobEntropyBackwardAuto(Kernel):
@@ -190,15 +156,9 @@ class LogprobEntropyGradTorch(LogprobEntropyTorch):
         return with_gradient(super().__call__, logits, target)
 
 
-class LogprobEntropyBackwardCompiled(CompiledFormula):
-    """The gradient from kept numbers, in float32; see `CompiledFormula`."""
-
-    operation = LOGPROB_ENTROPY_BACKWARD
-    formula = staticmethod(_backward)
-
-
-class LogprobEntropyGradCompiled(CompiledFormula):
-    """Both answers and the gradient of their sum; see `CompiledFormula`."""
-
-    operation = LOGPROB_ENTROPY_GRAD
-    formula = staticmethod(_with_gradient)
+LogprobEntropyBackwardCompiled = variant(
+    CompiledFormula, LOGPROB_ENTROPY_BACKWARD, formula=staticmethod(_backward)
+)
+LogprobEntropyGradCompiled = variant(
+    CompiledFormula, LOGPROB_ENTROPY_GRAD, formula=staticmethod(_with_gradient)
+)

@@ -25,6 +25,7 @@ from ..cluster.cut import OnCluster
 from ..cluster.row import (
     distinct,
     ends_of,
+    highest_of,
     in_registers,
     largest,
     normalizer_of,
@@ -74,22 +75,6 @@ def _exponential(value, shift):  # type: ignore[no-untyped-def]
 
 
 @gluon_jit
-def _highest(values, waiting, layout: gl.constexpr, TOGETHER: gl.constexpr, HOW: gl.constexpr):  # type: ignore[no-untyped-def]
-    """Each place's greatest element of all chunks."""
-    highest = values[0].to(gl.float32)
-    for i in gl.static_range(1, HOW.chunks - HOW.shared):
-        highest = gl.maximum(highest, values[i].to(gl.float32))
-    if HOW.shared > 0:
-        async_copy.wait_group(0)
-        barrier()
-        for i in range(0, HOW.shared, TOGETHER):
-            for j in gl.static_range(TOGETHER):
-                value = waiting.index(i + j).load(layout)
-                highest = gl.maximum(highest, value.to(gl.float32))
-    return highest
-
-
-@gluon_jit
 def _cluster(x, y, vectors, row_vectors, col_stride, HOW: gl.constexpr):  # type: ignore[no-untyped-def]
     SHARED: gl.constexpr = HOW.shared
     VECTOR: gl.constexpr = HOW.vector
@@ -122,7 +107,7 @@ def _cluster(x, y, vectors, row_vectors, col_stride, HOW: gl.constexpr):  # type
     if ENDS:
         value_at_end = gl.load(first + end, mask=at_end, other=float("-inf")).to(gl.float32)
 
-    maximum = largest(_highest(values, waiting, layout, TOGETHER, HOW), value_at_end, VECTOR)
+    maximum = largest(highest_of(values, waiting, SHARED, TOGETHER, True), value_at_end, VECTOR)
     # −inf − −inf would be NaN where only this slice is all −inf
     shift = gl.where(maximum == float("-inf"), 0.0, maximum)
 

@@ -21,7 +21,7 @@ import sympy
 import torch
 from typing_extensions import override
 
-from ..kernel import Kernel, TorchFunction
+from ..kernel import Kernel, TorchFunction, variant
 from ..peer import FLAG_GEMS, LIGER, QUACK, Peer, row_of_liger, row_of_quack
 from ..traffic import M, N, Traffic
 from .operation import SOFTMAX_BACKWARD
@@ -30,19 +30,14 @@ Gradient = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]  # of y and dy
 WIDEST_TILE = 1024  # of FlagGems: tune_configs.yaml, softmax_inner
 
 
-def _backward(y: torch.Tensor, dy: torch.Tensor) -> torch.Tensor:
-    dx: torch.Tensor = torch.ops.aten._softmax_backward_data(dy, y, 1, y.dtype)
-    return dx
-
-
-class BackwardTorch(TorchFunction):
-    """`aten::_softmax_backward_data` along the rows."""
-
-    operation = SOFTMAX_BACKWARD
-    dtypes = (*Kernel.dtypes, torch.float64)
-    moves = Traffic(reads=2 * M * N, writes=M * N)
-    on_chip = 2 * N
-    function = staticmethod(_backward)
+BackwardTorch = variant(
+    TorchFunction,
+    SOFTMAX_BACKWARD,
+    function=staticmethod(lambda y, dy: torch.ops.aten._softmax_backward_data(dy, y, 1, y.dtype)),
+    dtypes=(*Kernel.dtypes, torch.float64),
+    moves=Traffic(reads=2 * M * N, writes=M * N),
+    on_chip=2 * N,
+)
 
 
 class BackwardQuack(Peer):

@@ -134,10 +134,9 @@ class BackwardCluster(OnCluster, Gradient):
         y, dy, dx = tensors
         (rows, cols), width = y.shape, LONGEST // y.element_size()
         plan = self.plan((rows, cols), y.dtype, width, device_of(y))
-        if not all(map(in_vectors, tensors)):
-            raise ValueError(f"backward_cluster: rows are not whole vectors of {LONGEST} bytes")
-        if plan is None:
-            raise ValueError(f"backward_cluster: rows of {cols} do not fit on chip")
+        if plan is None or not all(map(in_vectors, tensors)):
+            wanted = f"whole vectors of {LONGEST} bytes, and to fit on chip"
+            raise ValueError(f"backward_cluster: rows of {cols} have to be {wanted}")
         strides = (y.stride(0) // width, dy.stride(0) // width)
         arguments = (y, dy, dx, cols // width, *strides, 1 / temperature)
         plan.launch(_backward_cluster, rows, arguments, plan.how(y, width))
@@ -158,9 +157,8 @@ class BackwardAuto(Gradient):
 
     @override
     def limits(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
-        if in_vectors_by((shape[0], shape[1]), dtype, device) is not None:
-            return None
-        return TILES.unsupported(shape, dtype, device)
+        by_vectors = in_vectors_by(shape, dtype, device) is not None
+        return None if by_vectors else TILES.unsupported(shape, dtype, device)
 
     @override
     def into(self, tensors: Three, dim: int = 1, temperature: float = 1.0) -> None:
@@ -170,23 +168,19 @@ class BackwardAuto(Gradient):
                 y, dy, dx = (t.view(-1, t.shape[-1]) for t in tensors)
                 tensors, dim = (y, dy, dx), 1
             if y.dim() == 2 and all(map(in_vectors, tensors)):
-                rows, cols = y.shape
-                chosen = in_vectors_by((rows, cols), y.dtype, device_of(y))
+                chosen = in_vectors_by(tuple(y.shape), y.dtype, device_of(y))
                 if chosen is not None:
                     return chosen.into(tensors, dim, temperature)
         return TILES.into(tensors, dim, temperature)
 
 
 @lru_cache(maxsize=4096)
-def in_vectors_by(
-    shape: tuple[int, int], dtype: torch.dtype, device: Device
-) -> BackwardMultirow | BackwardCluster | None:
+def in_vectors_by(shape: Shape, dtype: torch.dtype, device: Device) -> Gradient | None:
     """The variant for contiguous rows that begin at vectors; None if tiles are faster."""
-    rows, cols = shape
-    if cols * dtype.itemsize % LONGEST != 0 or cols > WIDEST:
+    if shape[1] * dtype.itemsize % LONGEST != 0 or shape[1] > WIDEST:
         return None
-    chosen = NARROW_ROWS if cols <= NARROW else CLUSTER
-    return chosen if chosen.unsupported((rows, cols), dtype, device) is None else None
+    chosen: Gradient = NARROW_ROWS if shape[1] <= NARROW else CLUSTER
+    return chosen if chosen.unsupported(shape, dtype, device) is None else None
 
 
 @jit
