@@ -592,7 +592,7 @@ def _rows(  # type: ignore[no-untyped-def]
     if HOW.several:
         first, number = by_lane(first, single), by_lane(number, single)
     at = _target_of(wanted, first, here, sizes, numbers, single, HOW)
-    numbers = Numbers(*numbers[:5], numbers.inverse * LOG2E)
+    numbers = Numbers(*numbers[:5], numbers.inverse * LOG2E)  # type: ignore[call-arg]
     of, kept, exponential, value_at_end = _statistics(
         values, value_at_end, wanted, slots, here, sizes, numbers, HOW
     )

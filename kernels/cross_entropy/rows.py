@@ -350,9 +350,8 @@ def _launch(
     sums: torch.Tensor | None,
     more: torch.Tensor | None,
 ) -> None:
-    x, options, y, y_at = call.x, call.options, None, At(0, 1, 0)
-    if call.matrix is not None:
-        y, y_at = plan.bases[1], plan.places[1]
+    x, options = call.x, call.options
+    bases, places = (*plan.bases, None), (*plan.places, At(0, 1, 0))
     d = call.dloss if call.dlogprob is None else call.dlogprob
     d_stride = 0 if d is None or d.numel() == 1 else d.stride(0)
     how = how._replace(
@@ -370,14 +369,14 @@ def _launch(
     )
     sizes = Sizes(
         *(len(x), plan.cols, parts.chunks, options.ignore_index, d_stride),
-        *(*plan.places[0], *y_at),
+        *(*places[0], *places[1]),
     )
     launch(
         _streaming_rows,
         (-(-len(x) // parts.rows) * how.split,),
         (
-            *(plan.bases[0], call.target, call.weight, more, call.of_target, call.entropy),
-            *(call.lse, sums, y, d, sizes),
+            *(bases[0], call.target, call.weight, more, call.of_target, call.entropy),
+            *(call.lse, sums, bases[1], d, sizes),
             *(1 / options.temperature, options.softcap, options.label_smoothing, options.z_loss),
         ),
         {"HOW": how},
@@ -532,16 +531,13 @@ def _absorb(
             vector = vectors_of(tile * PIECES + piece, rows.how.cut.lanes)
             columns = rows.ahead[None, :, None] + offsets_of(vector, 1, rows.how.vector)
             further += _weighted(rows, pieces[piece], columns, vector < many)
-    total, more = tl.sum(sums, 2), lanes.further
-    if rows.how.further != "":
-        more = tl.sum(further, 2)
+    total, more = tl.sum(sums, 2), tl.sum(further, 2)
     if FUSED:
         off = tl.fma(shift, LOG2E, -of_two)
         back = tl.exp2(-off)
         more = (more - off * total) * (back / LOG2E)
         total *= back
-    if rows.how.further != "":
-        more = _rescaled(lanes, change, scale, rows.how) + more
+    more = _rescaled(lanes, change, scale, rows.how) + more
     return Statistics(raised, lanes.s * scale + total, more)
 
 
@@ -576,9 +572,7 @@ def _fold(one: Statistics, two: Statistics, HOW: tl.constexpr) -> Statistics:
     shift = _shift(most)
     change, change2 = one.m - shift, two.m - shift
     scale, scale2 = _exp(change), _exp(change2)
-    further = one.further
-    if HOW.further != "":
-        further = _rescaled(one, change, scale, HOW) + _rescaled(two, change2, scale2, HOW)
+    further = _rescaled(one, change, scale, HOW) + _rescaled(two, change2, scale2, HOW)
     return Statistics(most, one.s * scale + two.s * scale2, further)
 
 
