@@ -409,7 +409,7 @@ Sizes = namedtuple(
 # the log-probability, `y` the matrix to write. `sums` has of each row the shift of z and the sum of
 # exponentials if they are `kept`, then the `Statistics` of chunks. The options have the dtype of
 # the statistics. Of its rows: their numbers (int64), whether they exist, their elements, and those
-# before whole vectors.
+# before whole vectors; `how` is `How`.
 Rows = namedtuple(
     "Rows",
     "x target weight more first entropy lse sums y dloss x_at y_at sizes inverse softcap smoothing "
