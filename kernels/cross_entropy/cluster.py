@@ -534,7 +534,7 @@ def _store_results(  # type: ignore[no-untyped-def]
         if HOW.kind == "loss":
             value = gl.where(target.counts, value, 0.0)
         gl.store(lse + there, value, mask=target.own)
-    if HOW.kind == "loss":
+    if HOW.kind == "loss" and loss is not None:
         value = (row_maximum - target.logit * numbers.inverse) + logarithm
         if HOW.further == "added":
             further = numbers.share * numbers.inverse * by_lane(of.further, single)
