@@ -50,7 +50,7 @@ from ..kernel import Shape, variant
 from ..language import constant, gl, gluon_jit, next_power_of_two, tl
 from ..launch import beyond_l2
 from ..traffic import M, N, Traffic
-from ..vectors import LONGEST
+from ..vectors import LONGEST, in_vectors
 from . import rows as streaming
 from .operation import CROSS_ENTROPY, CROSS_ENTROPY_GRAD, LOGPROB_ENTROPY
 from .rows import NARROW, Call, RowVariant
@@ -103,20 +103,19 @@ class RowCluster(OnCluster, RowVariant):
             ValueError: a row does not fit on chip; strided columns fit less.
         """
         x, options, written = call.x, call.options, call.matrix
+        entropy, gradient = call.entropy is not None, call.dlogits is not None
         if x.numel() == 0:
             return streaming.run(call)
         rows, cols = x.shape
         width, ends = reading(x, written)
         unit = 1 if ends else width  # of the lengths passed to the kernel
-        fixed = self.programs is not None or self.num_warps is not None
-        several = written is None and not fixed and has_narrow(x)
-        capped = options.softcap != 0
+        given, capped = (self.programs, self.num_warps), options.softcap != 0
+        several = written is None and not any(given) and has_narrow(x)
         if several:
             plan: Cut | None = narrow_cut(cols // width, width, x.element_size())
         else:
-            given = self.programs, self.num_warps, call.entropy is not None
-            plan = plan_of(cols, x.element_size(), width, device_of(x), *given)
-            if capped and call.dlogits is not None:
+            plan = plan_of(cols, x.element_size(), width, device_of(x), *given, entropy)
+            if capped and gradient:
                 # Capped logits stay in float32 for the gradient's pass: computing them twice from
                 # packed ones takes two fifths longer at 4096×32000 bfloat16 on an H200
                 plan = self.plan((rows, cols), torch.float32, width, device_of(x)) or plan
@@ -126,12 +125,11 @@ class RowCluster(OnCluster, RowVariant):
         lanes = plan.chunk // width if several else LANES
         slices = plan.programs * plan.warps * LANES // lanes
         at_once = slices if several else 1  # rows of a program
-        in_cap = abs(options.softcap) if capped else 1.0  # the unit of capped logits
+        in_cap = abs(options.softcap) or 1.0  # the unit of capped logits
         inverse, smoothing = in_cap / options.temperature, options.label_smoothing
-        share, ignored = smoothing / cols, options.ignore_index
-        registers, gradient = None, call.dlogits is not None
+        ignored = options.ignore_index
+        registers = None
         if not several and (gradient or (call.y is None and beyond_l2(x))):
-            entropy = call.entropy is not None
             registers = registers_of(plan, device_of(x), gradient, entropy, capped)
         how = How(
             row=plan.how(x, width, ends),
@@ -139,18 +137,16 @@ class RowCluster(OnCluster, RowVariant):
             slices=slices,
             several=several,
             alone=several or slices == 1,
-            alone_lse=call.target is None and written is None,
-            loss=call.loss is not None,
-            entropy=call.entropy is not None,
-            gradient=call.dlogits is not None,
+            kind=call.kind,
+            further=call.further,
+            gradient=gradient,
             logarithm=call.y is not None,
             capped=capped,
-            smoothed=smoothing != 0,
         )
         arguments = (
             *(x, call.target, call.of_target, call.entropy, written, call.lse, call.dloss),
             Sizes(rows, cols // unit, x.stride(0) // unit, x.stride(1), *strides, ignored),
-            Numbers(inverse, 1 / in_cap, smoothing, share, options.z_loss),
+            Numbers(inverse, 1 / in_cap, smoothing, smoothing / cols, options.z_loss),
         )
         plan.launch(_rows, -(-rows // at_once), arguments, how, registers)
 
@@ -209,10 +205,7 @@ def plan_of(
 
 def has_narrow(x: torch.Tensor) -> bool:
     """Whether a warp may hold several rows of ``x``: narrow rows of whole 16-byte vectors."""
-    if x.shape[1] > NARROW or x.numel() == 0:
-        return False
-    width, ends = reading(x)
-    return width * x.element_size() == LONGEST and not ends
+    return x.shape[1] <= NARROW and in_vectors(x)
 
 
 @lru_cache(maxsize=4096)
@@ -287,13 +280,11 @@ class How(NamedTuple):
     slices: int  # of a cluster: of a row, or if it is ``alone`` rows
     several: bool  # whether a warp holds a row, or several, that need no other warp
     alone: bool  # whether a slice is a row
-    alone_lse: bool  # whether nothing but logsumexp is asked for
-    loss: bool
-    entropy: bool
+    kind: str  # see `Call`
+    further: str
     gradient: bool
     logarithm: bool  # whether the log-softmax is written
     capped: bool
-    smoothed: bool
 
 
 # The whole numbers of a launch: lengths in vectors, or in elements of unaligned rows
@@ -334,11 +325,11 @@ def _capped(value, inverse_cap, CAPPED: gl.constexpr, PACKED: gl.constexpr = Fal
 
 
 @gluon_jit
-def _gradient(exponential, logit, scale, offset, CAPPED: gl.constexpr, SMOOTHED: gl.constexpr):  # type: ignore[no-untyped-def]
+def _gradient(exponential, logit, scale, offset, HOW: gl.constexpr, TARGET: gl.constexpr = False):  # type: ignore[no-untyped-def]
     value = exponential * scale
-    if SMOOTHED:
+    if TARGET or HOW.further == "added":
         value = value - offset
-    if CAPPED:
+    if HOW.capped:
         value = value * (1.0 - logit * logit)
     return value
 
@@ -383,7 +374,7 @@ def _target_of(wanted, first, here, sizes, numbers, single: gl.constexpr, HOW: g
             wanted = by_lane(wanted, single)
         valid = (wanted >= 0) & (wanted < here.cols)
         column = gl.where(valid, wanted, 0).to(gl.int32)
-        if HOW.loss:
+        if HOW.kind == "loss":
             counts = wanted != sizes.ignored
     if HOW.row.ends:
         inner, whole = column - here.ahead, here.row.vectors * HOW.row.vector
@@ -430,13 +421,13 @@ def _exponentials(values, total, shift, row, numbers, HOW: gl.constexpr):  # typ
         value = _capped(values[i], numbers.inverse_cap, HOW.capped, HOW.row.packed)
         power = (value - shift[:, None]) * rate
         exponential = gl.exp2(power)
-        if (HOW.capped or HOW.smoothed) and not row.EVEN and i + 1 == row.CHUNKS:
+        if (HOW.capped or HOW.further == "added") and not row.EVEN and i + 1 == row.CHUNKS:
             exponential = gl.where(row.inside(i), exponential, 0.0)
             value = gl.where(row.inside(i), value, 0.0)
         total = total + exponential
-        if HOW.entropy:
+        if HOW.further == "weighted":
             further = further + exponential * gl.maximum(power, NOTHING)
-        if HOW.smoothed:
+        if HOW.further == "added":
             further = further + value
         if HOW.gradient and not HOW.row.packed:
             kept += (value if HOW.capped else exponential,)
@@ -472,7 +463,7 @@ def _store_gradient(  # type: ignore[no-untyped-def]
         else:
             value = _capped(values[i], numbers.inverse_cap, False, True)
             exponential = gl.exp2((value - of.shift[:, None]) * rate)
-        value = _gradient(exponential, value, scale[:, None], offset, HOW.capped, HOW.smoothed)
+        value = _gradient(exponential, value, scale[:, None], offset, HOW)
         if not HOW.capped:
             value = gl.where(target.counts, value, 0.0)
         row.store(y, stride, i, value, STORES)
@@ -488,7 +479,7 @@ def _statistics(  # type: ignore[no-untyped-def]
     highest, total = _highest(values, row, HOW)
     maximum = largest(highest, value_at_end, HOW.row.vector)
     maximum = _capped(maximum, numbers.inverse_cap, HOW.capped)  # the cap is monotonic
-    if HOW.alone_lse:  # logsumexp of +∞ is +∞; a loss would be NaN
+    if HOW.kind == "lse" and not HOW.logarithm:  # logsumexp of +∞ is +∞; a loss would be NaN
         maximum = gl.minimum(maximum, LARGEST)
     # −inf − −inf would be NaN where only this slice is all −inf
     shift = gl.where(maximum == float("-inf"), 0.0, maximum)
@@ -506,22 +497,21 @@ def _statistics(  # type: ignore[no-untyped-def]
         single: gl.constexpr = at_end.type.layout
         power = (value_at_end - by_lane(shift, single)) * numbers.rate
         exponential_at_end = gl.where(at_end, gl.exp2(power), 0.0)
-        if HOW.entropy:
+        if HOW.further == "weighted":
             further_at_end = exponential_at_end * gl.maximum(power, NOTHING)
-        if HOW.smoothed:
+        if HOW.further == "added":
             further_at_end = gl.where(at_end, value_at_end, 0.0)
     # passes NaN on, because Triton's maximum ignores it
     summed = summed_up(total, exponential_at_end, HOW.row.vector)
-    if HOW.entropy or HOW.smoothed:
+    if HOW.further != "":
         further = summed_up(further, further_at_end, HOW.row.vector)
     maximum, scaled = maximum * numbers.inverse, shift * numbers.inverse
     if HOW.alone:
         quotient, row_maximum = 1.0 / summed, scaled
-    elif HOW.entropy or HOW.smoothed:
-        WEIGHTED: gl.constexpr = "weighted" if HOW.entropy else "added"
-        quotient, row_maximum, further = normalizer_and_sum(
-            maximum, summed, further, slots, WEIGHTED
-        )
+    elif HOW.further != "":
+        FURTHER: gl.constexpr = HOW.further
+        joined = normalizer_and_sum(maximum, summed, further, slots, FURTHER)
+        quotient, row_maximum, further = joined
     else:
         quotient, row_maximum = normalizer_of(maximum, summed, slots, True)
     logarithm = -gl.log(quotient)  # of Σ exp(z − max z)
@@ -541,12 +531,12 @@ def _store_results(  # type: ignore[no-untyped-def]
     row_lse = row_maximum + logarithm
     if lse is not None:
         value = row_lse + zeros
-        if HOW.loss:
+        if HOW.kind == "loss":
             value = gl.where(target.counts, value, 0.0)
         gl.store(lse + there, value, mask=target.own)
-    if HOW.loss:
+    if HOW.kind == "loss" and loss is not None:
         value = (row_maximum - target.logit * numbers.inverse) + logarithm
-        if HOW.smoothed:
+        if HOW.further == "added":
             further = numbers.share * numbers.inverse * by_lane(of.further, single)
             value = value * (1.0 - numbers.smoothing) + (numbers.smoothing * row_lse - further)
         value = value + numbers.z_loss * row_lse * row_lse
@@ -585,7 +575,7 @@ def _rows(  # type: ignore[no-untyped-def]
     single: gl.constexpr = in_registers(1, gl.num_warps(), gl.num_ctas(), HOW.lanes)
     slots, wanted, upstream, value_at_end = None, None, None, None
     if not HOW.alone:
-        slots = slots_of(2 if HOW.entropy or HOW.smoothed else 1)
+        slots = slots_of(2 if HOW.further != "" else 1)
     here = _opened(sizes, single, HOW)
     number, row = here.number, here.row
     first, source = row_at(x, number, sizes.row_stride, VECTOR, ENDS)
@@ -602,10 +592,7 @@ def _rows(  # type: ignore[no-untyped-def]
     if HOW.several:
         first, number = by_lane(first, single), by_lane(number, single)
     at = _target_of(wanted, first, here, sizes, numbers, single, HOW)
-    inverse, rate = numbers.inverse, numbers.inverse * LOG2E
-    numbers = Numbers(
-        *(inverse, numbers.inverse_cap, numbers.smoothing, numbers.share, numbers.z_loss, rate)
-    )
+    numbers = Numbers(*numbers[:5], numbers.inverse * LOG2E)  # type: ignore[call-arg]
     of, kept, exponential, value_at_end = _statistics(
         values, value_at_end, wanted, slots, here, sizes, numbers, HOW
     )
@@ -618,13 +605,13 @@ def _rows(  # type: ignore[no-untyped-def]
         factors = _store_gradient(place, stride, values, kept, row, at, upstream, numbers, of, HOW)
         scale, offset, factor = by_lane(factors[0], single), factors[1], factors[2]
         if ENDS:
-            value = _gradient(exponential, value_at_end, scale, offset, HOW.capped, HOW.smoothed)
+            value = _gradient(exponential, value_at_end, scale, offset, HOW)
             value = gl.where(at.counts, value, 0.0).to(y.dtype.element_ty)
             gl.store(result + here.end, value, mask=here.at_end)
         # The lane writes the target's element a second time, after its other stores
         exponential = gl.exp2((at.logit - by_lane(of.shift, single)) * numbers.rate)
         offset = offset + factor * (1.0 - numbers.smoothing)
-        value = _gradient(exponential, at.logit, scale, offset, HOW.capped, True)
+        value = _gradient(exponential, at.logit, scale, offset, HOW, True)
         value = gl.where(at.counts, value, 0.0).to(y.dtype.element_ty)
         gl.store(result + at.column * stride, value, mask=at.own)
     there = gl.full(at.own.shape, 0, gl.int64, single) + number

@@ -202,11 +202,11 @@ def run(call: Call) -> None:
         sums = workspace((numbers, rows), dtype, x.device)
     whole = held or cols // plan.vector <= parts.lanes * parts.pieces
     skip = call.kind == "loss" and cols >= SKIPPED and not held
-    how = How("rows", call.kind, call.further, split=split, skip=skip, whole=whole, kept=twice)
-    _launch(how, first, plan, parts, -(-rows // parts.rows) * split, sums, more)
+    how = How("rows", split=split, skip=skip, whole=whole, kept=twice)
+    _launch(how, first, plan, parts, sums, more)
     if split > 1:
-        of_a_warp, how = replace(parts, rows=32, warps=1), How("join", *how[1:3], kept=twice)
-        _launch(how, first, plan, of_a_warp, -(-rows // 32), sums, more)
+        of_a_warp = replace(parts, rows=32, warps=1)
+        _launch(How("join", kept=twice), first, plan, of_a_warp, sums, more)
     if twice:
         _each_element(call._replace(loss=None, lse=None), sums, more)
 
@@ -316,21 +316,21 @@ def _each_element(
     lanes = min(32 if a_warp else 32 * warps, next_power_of_two(vectors))
     pieces = max(1, min(block // (lanes * plan.vector), -(-vectors // lanes)))
     parts = Cut(32 * warps // lanes, lanes, pieces, 1, chunks, warps)
-    how = How("elements", call.kind, call.further, mean=mean, kept=sums is not None)
-    _launch(how, call, plan, parts, -(-len(x) // parts.rows) * chunks, sums, more)
+    how = How("elements", split=chunks, mean=mean, kept=sums is not None)
+    _launch(how, call, plan, parts, sums, more)
 
 
 class How(NamedTuple):
     """The constants of a kernel; see `Call`, `Cut` and `kernels.vectors.Layout`."""
 
     step: str  # "rows", "join" of rows that programs shared, or "elements"
-    kind: str
-    further: str
-    split: int = 1
+    split: int = 1  # programs that share a row
     skip: bool = False  # whether rows that do not count are not read
     whole: bool = False  # whether a tile holds a whole row
     kept: bool = False  # whether each row's m and sum are kept for elements
     mean: bool = False  # whether lse[M] multiplies the gradient
+    kind: str = ""
+    further: str = ""
     statistics: Any = None  # a dtype
     vector: int = 1
     ends: bool = False
@@ -347,16 +347,16 @@ def _launch(
     call: Call,
     plan: Layout,
     parts: Cut,
-    programs: int,
     sums: torch.Tensor | None,
     more: torch.Tensor | None,
 ) -> None:
-    x, options, y, y_at = call.x, call.options, None, At(0, 1, 0)
-    if call.matrix is not None:
-        y, y_at = plan.bases[1], plan.places[1]
+    x, options = call.x, call.options
+    bases, places = (*plan.bases, None), (*plan.places, At(0, 1, 0))
     d = call.dloss if call.dlogprob is None else call.dlogprob
     d_stride = 0 if d is None or d.numel() == 1 else d.stride(0)
     how = how._replace(
+        kind=call.kind,
+        further=call.further,
         statistics=tl.float64 if x.dtype == torch.float64 else tl.float32,
         vector=plan.vector,
         ends=plan.ends,
@@ -369,14 +369,14 @@ def _launch(
     )
     sizes = Sizes(
         *(len(x), plan.cols, parts.chunks, options.ignore_index, d_stride),
-        *(*plan.places[0], *y_at),
+        *(*places[0], *places[1]),
     )
     launch(
         _streaming_rows,
-        (programs,),
+        (-(-len(x) // parts.rows) * how.split,),
         (
-            *(plan.bases[0], call.target, call.weight, more, call.of_target, call.entropy),
-            *(call.lse, sums, y, d, sizes),
+            *(bases[0], call.target, call.weight, more, call.of_target, call.entropy),
+            *(call.lse, sums, bases[1], d, sizes),
             *(1 / options.temperature, options.softcap, options.label_smoothing, options.z_loss),
         ),
         {"HOW": how},
@@ -409,11 +409,11 @@ Sizes = namedtuple(
 # the log-probability, `y` the matrix to write. `sums` has of each row the shift of z and the sum of
 # exponentials if they are `kept`, then the `Statistics` of chunks. The options have the dtype of
 # the statistics. Of its rows: their numbers (int64), whether they exist, their elements, and those
-# before whole vectors.
+# before whole vectors; `how` is `How`.
 Rows = namedtuple(
     "Rows",
     "x target weight more first entropy lse sums y dloss x_at y_at sizes inverse softcap smoothing "
-    "z_loss number exists length ahead",
+    "z_loss number exists length ahead how",
 )
 # Of rows: whether they count, the target's column, its weight and its z. The column of a target out
 # of range is −1, its weight and z NaN. Without targets, rows that exist count, of weight 1.
@@ -456,45 +456,39 @@ def _tanh(u: tl.tensor) -> tl.tensor:
 
 
 @jit
-def _transform(rows: Rows, values: tl.tensor, HOW: tl.constexpr) -> tl.tensor:
+def _transform(rows: Rows, values: tl.tensor) -> tl.tensor:
     """z of logits."""
-    STATISTICS: tl.constexpr = HOW.statistics
-    z = values.to(STATISTICS)
-    if HOW.capped:
+    z = values.to(rows.how.statistics)
+    if rows.how.capped:
         z = rows.softcap * _tanh(z / rows.softcap)
-    if HOW.scaled:
+    if rows.how.scaled:
         z *= rows.inverse
     return z
 
 
 @jit
 def _load_tile(
-    rows: Rows, tile: tl.tensor, many: tl.tensor, HOW: tl.constexpr, MASKED: tl.constexpr = True
+    rows: Rows, tile: tl.tensor, many: tl.tensor, MASKED: tl.constexpr = True
 ) -> tl.tuple:
     """z of a tile, piece by piece; −inf beyond ``many`` vectors of each row."""
-    PIECES: tl.constexpr = HOW.cut.pieces
-    LOADS: tl.constexpr = HOW.loads
-    source = first_vector(rows.x, rows.x_at, rows.number, HOW)[None, :, None]
+    PIECES: tl.constexpr = rows.how.cut.pieces
+    LOADS: tl.constexpr = rows.how.loads
+    source = first_vector(rows.x, rows.x_at, rows.number, rows.how)[None, :, None]
     pieces: tl.tuple = ()
     for piece in tl.static_range(PIECES):
-        vector = vectors_of(tile * PIECES + piece, HOW.cut.lanes)
-        places = source + offsets_of(vector, rows.x_at.col_stride, HOW.vector)
-        if MASKED:
-            inside = vector < many
-            value = tl.load(places, mask=inside, other=float("-inf"), eviction_policy=LOADS)
-        else:
-            value = tl.load(places, eviction_policy=LOADS)
-        z = _transform(rows, value, HOW)
-        if MASKED and HOW.capped:
+        vector = vectors_of(tile * PIECES + piece, rows.how.cut.lanes)
+        places = source + offsets_of(vector, rows.x_at.col_stride, rows.how.vector)
+        inside = vector < many
+        mask, other = (inside, float("-inf")) if MASKED else (None, None)
+        z = _transform(rows, tl.load(places, mask, other, eviction_policy=LOADS))
+        if MASKED and rows.how.capped:
             z = tl.where(inside, z, float("-inf"))
         pieces = pieces + (z,)  # noqa: RUF005, Triton unpacks no tuple
     return pieces
 
 
 @jit
-def _weighted(
-    rows: Rows, z: tl.tensor, columns: tl.tensor, inside: tl.tensor, HOW: tl.constexpr
-) -> tl.tensor:
+def _weighted(rows: Rows, z: tl.tensor, columns: tl.tensor, inside: tl.tensor) -> tl.tensor:
     """w·z of label smoothing."""
     z = tl.where(inside, z, 0.0)
     if rows.weight is not None:
@@ -504,15 +498,10 @@ def _weighted(
 
 @jit
 def _absorb(
-    rows: Rows,
-    lanes: Statistics,
-    pieces: tl.tuple,
-    tile: tl.tensor,
-    many: tl.tensor,
-    HOW: tl.constexpr,
+    rows: Rows, lanes: Statistics, pieces: tl.tuple, tile: tl.tensor, many: tl.tensor
 ) -> Statistics:
     """Updates the statistics of lanes by one tile."""
-    PIECES: tl.constexpr = HOW.cut.pieces
+    PIECES: tl.constexpr = rows.how.cut.pieces
     highest = pieces[0]
     for piece in tl.static_range(1, PIECES):
         highest = tl.maximum(highest, pieces[piece])
@@ -525,7 +514,7 @@ def _absorb(
     further = sums
     # Of log-probability and entropy an element takes a fourth less by powers of two, each rounded
     # once. Their shift is not quite m's shift: `off` is the difference.
-    FUSED: tl.constexpr = HOW.further == "weighted" and HOW.statistics == tl.float32
+    FUSED: tl.constexpr = rows.how.further == "weighted" and rows.how.statistics == tl.float32
     of_two = shift * LOG2E
     for piece in tl.static_range(PIECES):
         if FUSED:
@@ -535,23 +524,20 @@ def _absorb(
         else:
             difference = pieces[piece] - shift[:, :, None]
             exponential = _exp(difference)
-            if HOW.further == "weighted":
+            if rows.how.further == "weighted":
                 further += _product(exponential, difference)
         sums += exponential
-        if HOW.further == "added":
-            vector = vectors_of(tile * PIECES + piece, HOW.cut.lanes)
-            columns = rows.ahead[None, :, None] + offsets_of(vector, 1, HOW.vector)
-            further += _weighted(rows, pieces[piece], columns, vector < many, HOW)
-    total, more = tl.sum(sums, 2), lanes.further
-    if HOW.further != "":
-        more = tl.sum(further, 2)
+        if rows.how.further == "added":
+            vector = vectors_of(tile * PIECES + piece, rows.how.cut.lanes)
+            columns = rows.ahead[None, :, None] + offsets_of(vector, 1, rows.how.vector)
+            further += _weighted(rows, pieces[piece], columns, vector < many)
+    total, more = tl.sum(sums, 2), tl.sum(further, 2)
     if FUSED:
         off = tl.fma(shift, LOG2E, -of_two)
         back = tl.exp2(-off)
         more = (more - off * total) * (back / LOG2E)
         total *= back
-    if HOW.further != "":
-        more = _rescaled(lanes, change, scale, HOW) + more
+    more = _rescaled(lanes, change, scale, rows.how) + more
     return Statistics(raised, lanes.s * scale + total, more)
 
 
@@ -586,97 +572,88 @@ def _fold(one: Statistics, two: Statistics, HOW: tl.constexpr) -> Statistics:
     shift = _shift(most)
     change, change2 = one.m - shift, two.m - shift
     scale, scale2 = _exp(change), _exp(change2)
-    further = one.further
-    if HOW.further != "":
-        further = _rescaled(one, change, scale, HOW) + _rescaled(two, change2, scale2, HOW)
+    further = _rescaled(one, change, scale, HOW) + _rescaled(two, change2, scale2, HOW)
     return Statistics(most, one.s * scale + two.s * scale2, further)
 
 
 @jit
 def _nothing(HOW: tl.constexpr, BY_LANE: tl.constexpr = False) -> Statistics:
     """The statistics of no elements, of each row or of each lane."""
-    STATISTICS: tl.constexpr = HOW.statistics
     ROWS: tl.constexpr = HOW.cut.rows
     LANES: tl.constexpr = HOW.cut.lanes
-    zeros = tl.zeros((LANES, ROWS) if BY_LANE else (ROWS,), STATISTICS)
+    zeros = tl.zeros((LANES, ROWS) if BY_LANE else (ROWS,), HOW.statistics)
     return Statistics(zeros + float("-inf"), zeros, zeros)
 
 
 @jit
-def _load_ends(rows: Rows, counts: tl.tensor, HOW: tl.constexpr) -> tl.tuple:
+def _load_ends(rows: Rows, counts: tl.tensor) -> tl.tuple:
     """The columns of the ends of rows, −1 for none, and their z, −inf for none."""
-    columns = end_columns(rows.length, rows.ahead, HOW.vector)
+    columns = end_columns(rows.length, rows.ahead, rows.how.vector)
     columns = tl.where(counts[None, :], columns, -1)
-    begin = first_element(rows.x, rows.x_at, rows.number, HOW)
+    begin = first_element(rows.x, rows.x_at, rows.number, rows.how)
     value = tl.load(begin[None, :] + columns, mask=columns >= 0, other=float("-inf"))
-    return columns, tl.where(columns >= 0, _transform(rows, value, HOW), float("-inf"))
+    return columns, tl.where(columns >= 0, _transform(rows, value), float("-inf"))
 
 
 @jit
-def _fold_ends(
-    rows: Rows, of_row: Statistics, z: tl.tensor, columns: tl.tensor, HOW: tl.constexpr
-) -> tl.tuple:
+def _fold_ends(rows: Rows, of_row: Statistics, z: tl.tensor, columns: tl.tensor) -> tl.tuple:
     """Adds the ends of rows, one element per lane, to the statistics of rows."""
     further = tl.zeros_like(z)
-    if HOW.further == "added":
-        further = _weighted(rows, z, columns, columns >= 0, HOW)
-    return _fold(of_row, _meet(Statistics(z, _exp(z - _shift(z)), further), HOW), HOW)
+    if rows.how.further == "added":
+        further = _weighted(rows, z, columns, columns >= 0)
+    return _fold(of_row, _meet(Statistics(z, _exp(z - _shift(z)), further), rows.how), rows.how)
 
 
 @jit
-def _targets(rows: Rows, HOW: tl.constexpr) -> Target:
+def _targets(rows: Rows) -> Target:
     """The targets of rows; elements need no z."""
-    # Triton 3.6 compiles what follows a return under an if: so each side has its own
-    STATISTICS: tl.constexpr = HOW.statistics
-    if rows.target is None:
-        ones = tl.where(rows.exists, 1.0, 1.0).to(STATISTICS)
-        return Target(rows.exists, rows.number, ones, ones)
-    else:
-        counts = rows.exists
+    counts, column = rows.exists, rows.number
+    w = tl.where(counts, 1.0, 1.0).to(rows.how.statistics)
+    z = w
+    if rows.target is not None:
         chosen = tl.load(rows.target + rows.number, mask=counts, other=-1)
-        if HOW.kind == "loss":
+        if rows.how.kind == "loss":
             counts = counts & (chosen != rows.sizes.ignored)
         valid = counts & (chosen >= 0) & (chosen < rows.length)
-        w = tl.where(valid, 1.0, float("nan")).to(STATISTICS)
+        w = tl.where(valid, 1.0, float("nan")).to(rows.how.statistics)
         if rows.weight is not None:
-            w = tl.load(rows.weight + chosen, mask=valid, other=float("nan")).to(STATISTICS)
+            w = tl.load(rows.weight + chosen, mask=valid, other=float("nan"))
+            w = w.to(rows.how.statistics)
         z = w
-        if HOW.step != "elements":
-            begin = first_element(rows.x, rows.x_at, rows.number, HOW)
+        if rows.how.step != "elements":
+            begin = first_element(rows.x, rows.x_at, rows.number, rows.how)
             place = begin + chosen * rows.x_at.col_stride
-            z = _transform(rows, tl.load(place, mask=valid, other=float("nan")), HOW)
-        return Target(counts, tl.where(valid, chosen, -1), w, z)
+            z = _transform(rows, tl.load(place, mask=valid, other=float("nan")))
+        column = tl.where(valid, chosen, -1)
+    return Target(counts, column, w, z)
 
 
 @jit
-def _sum_of_weights(rows: Rows, HOW: tl.constexpr) -> tl.tensor:
-    STATISTICS: tl.constexpr = HOW.statistics
-    total = tl.cast(rows.length, STATISTICS)
-    if rows.weight is not None and HOW.further == "added":
-        total = tl.load(rows.more).to(STATISTICS)
-    return total
+def _sum_of_weights(rows: Rows) -> tl.tensor:
+    total = rows.length if rows.weight is None else tl.load(rows.more)
+    return tl.cast(total, rows.how.statistics)
 
 
 @jit
-def _store_results(rows: Rows, of_row: Statistics, target: Target, HOW: tl.constexpr) -> None:
+def _store_results(rows: Rows, of_row: Statistics, target: Target) -> None:
     """Writes the results of one number per row."""
     logarithm, row, exists = tl.log(of_row.s), rows.number, rows.exists
     shift = _shift(of_row.m)
     lse = shift + logarithm
-    if HOW.kind == "numbers":
+    if rows.how.kind == "numbers":
         tl.store(rows.first + row, (target.z - shift) - logarithm, mask=exists)
         tl.store(rows.entropy + row, logarithm - of_row.further / of_row.s, mask=exists)
-    if HOW.kind == "loss":
+    if rows.how.kind == "loss":
         # not lse − z, in which a large shift would swallow the logarithm
         loss = target.weight * ((shift - target.z) + logarithm)
-        if HOW.further == "added":
-            share, total = rows.smoothing / rows.length, _sum_of_weights(rows, HOW)
+        if rows.how.further == "added":
+            share, total = rows.smoothing / rows.length, _sum_of_weights(rows)
             loss = (1 - rows.smoothing) * loss + share * (total * lse - of_row.further)
-        if HOW.squared:
+        if rows.how.squared:
             loss += rows.z_loss * (lse * lse)
         lse = tl.where(target.counts, lse, 0.0)
         tl.store(rows.first + row, tl.where(target.counts, loss, 0.0), mask=exists)
-    if HOW.kept:
+    if rows.how.kept:
         tl.store(rows.sums + row, shift, mask=exists)
         tl.store(rows.sums + rows.sizes.rows + row, of_row.s, mask=exists)
     if rows.lse is not None:
@@ -684,60 +661,46 @@ def _store_results(rows: Rows, of_row: Statistics, target: Target, HOW: tl.const
 
 
 @jit
-def _factors(
-    rows: Rows, target: Target, shift: tl.tensor, summed: tl.tensor, HOW: tl.constexpr
-) -> tl.tuple:
+def _factors(rows: Rows, target: Target, shift: tl.tensor, summed: tl.tensor) -> tl.tuple:
     """The factors of rows from the ``shift`` of z and the sum of exponentials.
 
     Computed from the row's maximum and 1 / Σ exp(z − m), p has half the error of a p computed from
     a rounded lse. Where ``summed`` is None, the shift is the lse.
     """
-    STATISTICS: tl.constexpr = HOW.statistics
-    lse = shift
+    lse, w = shift, target.weight
     if summed is not None:
         logarithm = tl.log(summed)
         lse = shift + logarithm
-    if HOW.kind == "lse":
+    if rows.how.kind == "lse":
         return Factors(rows.exists, rows.number, shift, logarithm, logarithm, logarithm)
-    w = target.weight
     a, b, c = w, w, w
-    if HOW.further == "added":
+    if rows.how.further == "added":
         b = (1 - rows.smoothing) * w
         c = rows.smoothing / rows.length + tl.zeros_like(w)
-        a = b + c * _sum_of_weights(rows, HOW)
-    if HOW.squared:
+        a = b + c * _sum_of_weights(rows)
+    if rows.how.squared:
         a += 2 * rows.z_loss * lse
-    scale = tl.full((), 1.0, STATISTICS)
+    scale = tl.full((), 1.0, rows.how.statistics)
     if rows.dloss is not None:
         dloss = rows.dloss + rows.number * rows.sizes.dloss_stride
-        scale *= tl.load(dloss, mask=rows.exists, other=0.0).to(STATISTICS)
-    if HOW.mean:
+        scale *= tl.load(dloss, mask=rows.exists, other=0.0).to(rows.how.statistics)
+    if rows.how.mean:
         scale *= tl.load(rows.lse + rows.sizes.rows)
-    if HOW.scaled:
+    if rows.how.scaled:
         scale *= rows.inverse
-    if HOW.kind == "numbers":
-        return _factors_of_numbers(rows, target, shift, scale, HOW)
+    if rows.how.kind == "numbers":  # the gradients of log-probability, else of lse, and of entropy
+        b = w * 0.0 if rows.dloss is None else w * scale
+        a, c = (b if rows.target is None else -b), b
+        if rows.more is not None:
+            c = tl.load(rows.more + rows.number, mask=rows.exists, other=0.0)
+            if rows.how.scaled:
+                c *= rows.inverse
+            a -= c * tl.load(rows.entropy + rows.number, mask=rows.exists, other=0.0)
+        return Factors(target.counts, target.column, shift, a, -b, c)
     a *= scale
     if summed is not None:
         a *= 1 / summed
     return Factors(target.counts, target.column, shift, a, b * scale, c * scale)
-
-
-@jit
-def _factors_of_numbers(
-    rows: Rows, target: Target, lse: tl.tensor, scale: tl.tensor, HOW: tl.constexpr
-) -> Factors:
-    """The factors of the gradients of log-probability (else of lse) and of entropy."""
-    b = target.weight * 0.0
-    if rows.dloss is not None:
-        b = target.weight * scale
-    a, c = (b if rows.target is None else -b), b
-    if rows.more is not None:
-        c = tl.load(rows.more + rows.number, mask=rows.exists, other=0.0)
-        if HOW.scaled:
-            c *= rows.inverse
-        a -= c * tl.load(rows.entropy + rows.number, mask=rows.exists, other=0.0)
-    return Factors(target.counts, target.column, lse, a, -b, c)
 
 
 @jit
@@ -747,7 +710,6 @@ def _gradient(
     z: tl.tensor,
     columns: tl.tensor,
     inside: tl.tensor,
-    HOW: tl.constexpr,
     COMMON: tl.constexpr = False,
 ) -> tl.tensor:
     """The gradient of logits, or log-softmax, from their z.
@@ -755,27 +717,27 @@ def _gradient(
     ``COMMON`` promises that no row is ignored and that no element is its row's target.
     """
     counts, chosen, shift, a, b, c = factors
-    if HOW.kind == "lse":
+    if rows.how.kind == "lse":
         gradient = (z - shift) - a
-    elif HOW.kind == "numbers" and rows.more is not None:  # where p is 0, 0·−inf is no NaN
+    elif rows.how.kind == "numbers" and rows.more is not None:  # where p is 0, 0·−inf is no NaN
         # exp2 gives 0 for a subnormal p, but p times a hundred may be normal: square the root
         difference = z - shift
-        if HOW.statistics == tl.float64:
+        if rows.how.statistics == tl.float64:
             root = tl.exp(difference * 0.5)
         else:
             root = tl.exp2(difference * HALF_LOG2E)
         gradient = (a - _product(c, difference)) * root * root
     else:
         gradient = a * _exp(z - shift)
-    if HOW.further == "added":
+    if rows.how.further == "added":
         if rows.weight is not None:
             c = c * tl.load(rows.weight + columns, mask=inside, other=0.0)
         gradient -= c
     if rows.target is not None and not COMMON:
         gradient -= tl.where(columns == chosen, b, 0.0)
-    if HOW.capped:  # the derivative of cap is 1 − tanh²
+    if rows.how.capped:  # the derivative of cap is 1 − tanh²
         u = z / rows.softcap
-        if HOW.scaled:
+        if rows.how.scaled:
             u = u / rows.inverse
         gradient *= 1 - u * u
     return gradient if COMMON else tl.where(counts, gradient, 0.0)
@@ -789,35 +751,28 @@ def _emit_tile(
     pieces: tl.tuple,
     tile: tl.tensor,
     many: tl.tensor,
-    HOW: tl.constexpr,
     COMMON: tl.constexpr = False,
 ) -> None:
     """Writes the gradient, or log-softmax, of a tile, from its z, behind ``aim``."""
-    PIECES: tl.constexpr = HOW.cut.pieces
-    STORES: tl.constexpr = HOW.stores
-    wide: tl.tuple = ()
-    for i in tl.static_range(len(factors)):
-        wide = wide + (factors[i][None, :, None],)  # noqa: RUF005, Triton unpacks no tuple
+    PIECES: tl.constexpr = rows.how.cut.pieces
+    STORES: tl.constexpr = rows.how.stores
+    wide = [each[None, :, None] for each in factors]
     for piece in tl.static_range(PIECES):
-        vector = vectors_of(tile * PIECES + piece, HOW.cut.lanes)
+        vector = vectors_of(tile * PIECES + piece, rows.how.cut.lanes)
         inside = vector < many
-        columns = rows.ahead[None, :, None] + offsets_of(vector, 1, HOW.vector)
-        answer = _gradient(rows, wide, pieces[piece], columns, inside, HOW, COMMON)
-        places = aim + offsets_of(vector, rows.y_at.col_stride, HOW.vector)
+        columns = rows.ahead[None, :, None] + offsets_of(vector, 1, rows.how.vector)
+        answer = _gradient(rows, wide, pieces[piece], columns, inside, COMMON)
+        places = aim + offsets_of(vector, rows.y_at.col_stride, rows.how.vector)
         answer = answer.to(aim.dtype.element_ty)
         tl.store(places, answer, mask=inside, eviction_policy=STORES)
 
 
 @jit
-def _emit_ends(
-    rows: Rows, factors: Factors, z: tl.tensor, columns: tl.tensor, HOW: tl.constexpr
-) -> None:
+def _emit_ends(rows: Rows, factors: Factors, z: tl.tensor, columns: tl.tensor) -> None:
     """Writes the gradient, or log-softmax, of the ends of rows."""
-    wide: tl.tuple = ()
-    for i in tl.static_range(len(factors)):
-        wide = wide + (factors[i][None, :],)  # noqa: RUF005, Triton unpacks no tuple
-    begin = first_element(rows.y, rows.y_at, rows.number, HOW)
-    answer = _gradient(rows, wide, z, columns, columns >= 0, HOW)
+    wide = [each[None, :] for each in factors]
+    begin = first_element(rows.y, rows.y_at, rows.number, rows.how)
+    answer = _gradient(rows, wide, z, columns, columns >= 0)
     tl.store(begin[None, :] + columns, answer.to(begin.dtype.element_ty), mask=columns >= 0)
 
 
@@ -844,154 +799,155 @@ def _streaming_rows(
     block = tl.program_id(0) // (sizes.chunks if HOW.step == "elements" else HOW.split)
     row = block.to(tl.int64) * HOW.cut.rows + tl.arange(0, HOW.cut.rows)
     x_at = At(sizes.row_stride, sizes.col_stride, sizes.lead)
-    rows = Rows(
-        *(x, target, weight, more, first, entropy, lse, sums, y, dloss, x_at),
-        *(At(sizes.y_row_stride, sizes.y_col_stride, sizes.y_lead), sizes),
-        tl.full((), inverse, tl.float64).to(STATISTICS),
-        tl.full((), softcap, tl.float64).to(STATISTICS),
-        tl.full((), smoothing, tl.float64).to(STATISTICS),
-        tl.full((), z_loss, tl.float64).to(STATISTICS),
-        *(row, row < sizes.rows, sizes.cols * (1 if HOW.ends else HOW.vector)),
-        ahead_of(x_at, row, HOW),
+    # not assigned to a name, which would make a tensor of HOW
+    (_elements if HOW.step == "elements" else _rows)(
+        Rows(
+            *(x, target, weight, more, first, entropy, lse, sums, y, dloss, x_at),
+            *(At(sizes.y_row_stride, sizes.y_col_stride, sizes.y_lead), sizes),
+            tl.full((), inverse, tl.float64).to(STATISTICS),
+            tl.full((), softcap, tl.float64).to(STATISTICS),
+            tl.full((), smoothing, tl.float64).to(STATISTICS),
+            tl.full((), z_loss, tl.float64).to(STATISTICS),
+            *(row, row < sizes.rows, sizes.cols * (1 if HOW.ends else HOW.vector)),
+            *(ahead_of(x_at, row, HOW), HOW),
+        )
     )
-    if HOW.step == "elements":
-        _elements(rows, HOW)
-    else:
-        _rows(rows, HOW)
 
 
 @jit
-def _rows(rows: Rows, HOW: tl.constexpr) -> None:
+def _rows(rows: Rows) -> None:
     """Reads rows, and writes what follows from their statistics unless programs share them."""
     counted = rows.exists
-    if HOW.skip:
-        target = _targets(rows, HOW)
+    if rows.how.skip:
+        target = _targets(rows)
         counted = target.counts
-    vectors = tl.where(counted, whole_vectors(rows.sizes.cols, rows.ahead, HOW), 0)
-    if HOW.ends and HOW.split == 1 and HOW.step == "rows":
-        columns, z_at_ends = _load_ends(rows, counted, HOW)
+    vectors = tl.where(counted, whole_vectors(rows.sizes.cols, rows.ahead, rows.how), 0)
+    if rows.how.ends and rows.how.split == 1 and rows.how.step == "rows":
+        columns, z_at_ends = _load_ends(rows, counted)
     many = vectors[None, :, None]
-    if HOW.whole:  # all of the row is on its way before a target is waited for
-        pieces = _load_tile(rows, 0, many, HOW)
-    if not HOW.skip:
-        target = _targets(rows, HOW)
-    if HOW.whole:
-        of_row = _meet(_absorb(rows, _nothing(HOW, True), pieces, 0, many, HOW), HOW)
-    elif HOW.step == "join":
-        of_row = _join(rows, HOW)
+    if rows.how.whole:  # all of the row is on its way before a target is waited for
+        pieces = _load_tile(rows, 0, many)
+    if not rows.how.skip:
+        target = _targets(rows)
+    if rows.how.whole:
+        of_row = _meet(_absorb(rows, _nothing(rows.how, True), pieces, 0, many), rows.how)
+    elif rows.how.step == "join":
+        of_row = _join(rows)
     else:
-        of_row = _stream(rows, vectors, HOW)
-    if HOW.split == 1:
-        if HOW.ends:
-            if HOW.step == "join":
-                columns, z_at_ends = _load_ends(rows, rows.exists, HOW)
-            of_row = _fold_ends(rows, of_row, z_at_ends, columns, HOW)
-        if HOW.kind == "loss" or HOW.kept or rows.y is not None:  # +inf − inf, as in PyTorch
+        of_row = _stream(rows, vectors)
+    if rows.how.split == 1:
+        if rows.how.ends:
+            if rows.how.step == "join":
+                columns, z_at_ends = _load_ends(rows, rows.exists)
+            of_row = _fold_ends(rows, of_row, z_at_ends, columns)
+        if rows.how.kind == "loss" or rows.how.kept or rows.y is not None:
+            # +inf − inf, as in PyTorch
             summed = tl.where(of_row.m == float("inf"), float("nan"), of_row.s)
             of_row = Statistics(of_row.m, summed, of_row.further)
-        _store_results(rows, of_row, target, HOW)
+        _store_results(rows, of_row, target)
         if rows.y is not None:
-            factors = _factors(rows, target, _shift(of_row.m), of_row.s, HOW)
+            factors = _factors(rows, target, _shift(of_row.m), of_row.s)
             # another warp may not have read the target's logit yet, which is now overwritten
             tl.debug_barrier()
-            aim = first_vector(rows.y, rows.y_at, rows.number, HOW)[None, :, None]
-            _emit_tile(rows, aim, factors, pieces, 0, many, HOW)
-            if HOW.ends:
-                _emit_ends(rows, factors, z_at_ends, columns, HOW)
+            aim = first_vector(rows.y, rows.y_at, rows.number, rows.how)[None, :, None]
+            _emit_tile(rows, aim, factors, pieces, 0, many)
+            if rows.how.ends:
+                _emit_ends(rows, factors, z_at_ends, columns)
 
 
 @jit
-def _stream(rows: Rows, vectors: tl.tensor, HOW: tl.constexpr) -> tl.tuple:
-    """The statistics of rows chunk by chunk; programs that share rows write those instead."""
-    A_TILE: tl.constexpr = HOW.cut.lanes * HOW.cut.pieces
+def _stream(rows: Rows, vectors: tl.tensor) -> tl.tuple:
+    """The statistics of rows chunk by chunk.
+
+    Programs that share rows write those of their chunks, which the step "join" reads.
+    """
+    A_TILE: tl.constexpr = rows.how.cut.lanes * rows.how.cut.pieces
     many = vectors[None, :, None]
-    if HOW.cut.rows == 1:
+    if rows.how.cut.rows == 1:
         tiles = tl.cdiv(tl.max(vectors, 0), A_TILE)
         full = tl.min(vectors, 0) // A_TILE  # tiles that need no mask
     else:  # not to be found out among warps, each of which has rows of its own
-        tiles = tl.cdiv(rows.sizes.cols // HOW.vector if HOW.ends else rows.sizes.cols, A_TILE)
+        tiles = tl.cdiv(rows.length // rows.how.vector, A_TILE)
         full = 0
-    of_row = _nothing(HOW)
-    each = tl.cdiv(rows.sizes.chunks, HOW.split)
-    first = tl.program_id(0) % HOW.split * each
+    of_row = _nothing(rows.how)
+    each = tl.cdiv(rows.sizes.chunks, rows.how.split)
+    first = tl.program_id(0) % rows.how.split * each
     last = tl.minimum(first + each, rows.sizes.chunks)
     for chunk in tl.range(first, last, num_stages=1):
-        lanes = _nothing(HOW, True)
-        start = tl.minimum(chunk * HOW.cut.tiles, tiles)
-        end = tl.minimum(start + HOW.cut.tiles, tiles)
+        lanes = _nothing(rows.how, True)
+        start = tl.minimum(chunk * rows.how.cut.tiles, tiles)
+        end = tl.minimum(start + rows.how.cut.tiles, tiles)
         middle = tl.minimum(tl.maximum(full, start), end)
-        if HOW.cut.rows == 1:
+        if rows.how.cut.rows == 1:
             for tile in tl.range(start, middle, num_stages=1):
-                pieces = _load_tile(rows, tile, many, HOW, False)
-                lanes = _absorb(rows, lanes, pieces, tile, many, HOW)
+                pieces = _load_tile(rows, tile, many, False)
+                lanes = _absorb(rows, lanes, pieces, tile, many)
         for tile in tl.range(middle, end, num_stages=1):
-            pieces = _load_tile(rows, tile, many, HOW)
-            lanes = _absorb(rows, lanes, pieces, tile, many, HOW)
-        found = _meet(lanes, HOW)
-        if HOW.split > 1:
-            places, step = _partial(rows, chunk, HOW)
-            tl.store(places, found.m, mask=rows.exists)
-            tl.store(places + step, found.s, mask=rows.exists)
-            if HOW.further != "":
-                tl.store(places + 2 * step, found.further, mask=rows.exists)
+            pieces = _load_tile(rows, tile, many)
+            lanes = _absorb(rows, lanes, pieces, tile, many)
+        found = _meet(lanes, rows.how)
+        if rows.how.split > 1:
+            places, step = _partial(rows, chunk)
+            for i in tl.static_range(2 + (rows.how.further != "")):
+                tl.store(places + i * step, found[i], mask=rows.exists)
         else:
-            of_row = _fold(of_row, found, HOW)
+            of_row = _fold(of_row, found, rows.how)
     return of_row
 
 
 @jit
-def _partial(rows: Rows, chunk: tl.tensor, HOW: tl.constexpr) -> tl.tuple:
+def _partial(rows: Rows, chunk: tl.tensor) -> tl.tuple:
     """Where the first statistic of a chunk of each row is kept, and how far apart they are."""
-    line = tl.cast(chunk, tl.int64) + (2 if HOW.kept else 0)
+    line = tl.cast(chunk, tl.int64) + (2 if rows.how.kept else 0)
     places = rows.sums + (line * rows.sizes.rows + rows.number)
     return places, tl.cast(rows.sizes.chunks, tl.int64) * rows.sizes.rows
 
 
 @jit
-def _join(rows: Rows, HOW: tl.constexpr) -> tl.tuple:
+def _join(rows: Rows) -> tl.tuple:
     """The statistics of rows from the chunks that several programs kept."""
-    of_row = _nothing(HOW)
+    of_row = _nothing(rows.how)
     zeros = of_row.s
     for chunk in tl.range(rows.sizes.chunks, num_stages=1):
-        places, step = _partial(rows, chunk, HOW)
+        places, step = _partial(rows, chunk)
         m = tl.load(places, mask=rows.exists, other=float("-inf"))
         s = tl.load(places + step, mask=rows.exists, other=0.0)
         further = zeros
-        if HOW.further != "":
+        if rows.how.further != "":
             further = tl.load(places + 2 * step, mask=rows.exists, other=0.0)
-        of_row = _fold(of_row, Statistics(m, s, further), HOW)
+        of_row = _fold(of_row, Statistics(m, s, further), rows.how)
     return of_row
 
 
 @jit
-def _elements(rows: Rows, HOW: tl.constexpr) -> None:
+def _elements(rows: Rows) -> None:
     """Writes a tile of the gradient, or of log-softmax, from what is known of its rows."""
     tile, sizes, exists = tl.program_id(0) % rows.sizes.chunks, rows.sizes, rows.exists
-    many = tl.where(exists, whole_vectors(sizes.cols, rows.ahead, HOW), 0)[None, :, None]
-    pieces = _load_tile(rows, tile, many, HOW)
+    many = tl.where(exists, whole_vectors(sizes.cols, rows.ahead, rows.how), 0)[None, :, None]
+    pieces = _load_tile(rows, tile, many)
     summed = None
-    if HOW.kept:
+    if rows.how.kept:
         shift = tl.load(rows.sums + rows.number, mask=exists, other=0.0)
         summed = tl.load(rows.sums + sizes.rows + rows.number, mask=exists, other=1.0)
     else:
         shift = tl.load(rows.lse + rows.number, mask=exists, other=0.0)
-    target = _targets(rows, HOW)
-    factors = _factors(rows, target, shift, summed, HOW)
+    target = _targets(rows)
+    factors = _factors(rows, target, shift, summed)
     common = 1
     if rows.target is not None:
         # most tiles have no target, and rows that count: their elements take a third less
-        A_TILE: tl.constexpr = HOW.cut.lanes * HOW.cut.pieces * HOW.vector
+        A_TILE: tl.constexpr = rows.how.cut.lanes * rows.how.cut.pieces * rows.how.vector
         place = target.column - rows.ahead - tile * A_TILE
         apart = ((place >= 0) & (place < A_TILE)) | (exists & (target.counts == 0))
         common = 1 - tl.max(apart.to(tl.int32), 0)
-    aim = first_vector(rows.y, rows.y_at, rows.number, HOW)[None, :, None]
+    aim = first_vector(rows.y, rows.y_at, rows.number, rows.how)[None, :, None]
     if common == 1:
-        _emit_tile(rows, aim, factors, pieces, tile, many, HOW, True)
+        _emit_tile(rows, aim, factors, pieces, tile, many, True)
     else:
-        _emit_tile(rows, aim, factors, pieces, tile, many, HOW)
-    if HOW.ends and tile == 0:  # a branch, so that other tiles skip the masked accesses
-        columns, z = _load_ends(rows, exists, HOW)
-        _emit_ends(rows, factors, z, columns, HOW)
+        _emit_tile(rows, aim, factors, pieces, tile, many)
+    if rows.how.ends and tile == 0:  # a branch, so that other tiles skip the masked accesses
+        columns, z = _load_ends(rows, exists)
+        _emit_ends(rows, factors, z, columns)
 
 
 @jit
