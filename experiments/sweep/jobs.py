@@ -107,7 +107,7 @@ class Job:
 
 def register() -> None:
     """Makes the options and their defaults known to Hydra, before any composition."""
-    _composed.cache_clear()  # files may have changed
+    _by_hydra.cache_clear()  # files may have changed
     models: dict[str, type[BaseModel]] = {"": Config} | GROUPS
     for group, model in models.items():
         node = {
@@ -272,18 +272,18 @@ def composed(overrides: Sequence[str]) -> tuple[DictConfig, DictConfig]:
         HydraException: it cannot be composed.
     """
     values = [one for one in overrides if VALUE.match(one)]
-    shared, of_hydra = _composed(tuple(one for one in overrides if one not in values))
+    shared, of_hydra = _by_hydra(tuple(one for one in overrides if one not in values))
     own = copy.deepcopy(shared)
     try:
         for override in OverridesParser.create().parse_overrides(values):
             OmegaConf.update(own, override.key_or_group, override.value())
     except (HydraException, OmegaConfBaseException):  # Hydra says what is wrong
-        return _composed(tuple(overrides))
+        return _by_hydra(tuple(overrides))
     return own, of_hydra
 
 
 @cache
-def _composed(overrides: tuple[str, ...]) -> tuple[DictConfig, DictConfig]:
+def _by_hydra(overrides: tuple[str, ...]) -> tuple[DictConfig, DictConfig]:
     whole = hydra.compose("config", [*overrides], return_hydra_config=True)
     own = OmegaConf.masked_copy(whole, [str(key) for key in whole if key != "hydra"])
     OmegaConf.set_struct(own, True)  # it takes no new options

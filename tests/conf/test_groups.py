@@ -94,7 +94,7 @@ def test_jobs_that_differ_in_values_are_what_hydra_composes_of_each(composed: Co
         whole = composed(*words)
         found, _ = jobs.composed(words)
         assert found == {key: value for key, value in whole.items() if key != "hydra"}
-    assert jobs._composed.cache_info().currsize == 1
+    assert jobs._by_hydra.cache_info().currsize == 1
 
 
 @pytest.mark.parametrize("name", options("grid"))
