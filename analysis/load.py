@@ -27,7 +27,7 @@ from experiments.data.files import RowsError, files_below, read_json, validated
 from experiments.data.jobs import Declaration
 from experiments.data.metrics import DERIVED, derive, latest
 from experiments.data.records import Count, Counters, Record, Trace, read_records
-from experiments.data.rows import Row, read_rows, rows_files
+from experiments.data.rows import COUNTERS, Row, read_rows, rows_files
 
 REFERENCE = Path("outputs") / "reference"
 COUNTED = REFERENCE / "counts"  # counts and traces, which are the same on every machine
@@ -183,7 +183,7 @@ def load_records(rows: Path) -> Records:
     return Records(
         _records(Count, own[kinds.COUNTS] or shared[kinds.COUNTS]),
         _records(Trace, own[kinds.TRACES] or shared[kinds.TRACES]),
-        _records(Counters, own[kinds.COUNTERS]),
+        _records(Counters, own[COUNTERS]),
     )
 
 

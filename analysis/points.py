@@ -116,7 +116,7 @@ def points(frame: pd.DataFrame, operation: str = OPERATION, ours: str = "") -> p
     both = roles.transform(lambda found: {"ours", "peer"} <= set(found)).astype(bool)
     kept = (here[both] if len(here) else here)[COLUMNS].rename(columns=NAMED)
     peers = kept[kept["role"] == "peer"].drop_duplicates([*PLACE, "set", "kernel"])
-    peers = peers.assign(samples=peers["samples_us"].map(len, na_action="ignore"))
+    peers = peers.assign(samples=peers["samples_us"].map(len))
     by_set = peers.groupby(["gpu", "set"])
     sets = by_set["kernel"].agg(["nunique", "size"]).join(by_set["samples"].sum())
     places = sets["size"] / sets["nunique"]

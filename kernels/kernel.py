@@ -307,9 +307,9 @@ Kind = TypeVar("Kind", bound=Kernel)
 
 
 def variant(kind: type[Kind], operation: Operation, **declared: Any) -> type[Kind]:
-    """A variant that differs from others of its kind only in what it declares.
+    """A variant that differs from others of its ``kind`` only in the attributes ``declared``.
 
-    It belongs to the module that calls.
+    It belongs to the module that calls, and its name is ``Kind[operation]``.
     """
     own = {"operation": operation, "__module__": sys._getframe(1).f_globals["__name__"]}
     return type(f"{kind.__name__}[{operation.name}]", (kind,), own | declared)

@@ -61,7 +61,7 @@ def in_place(
         finish: Reduces what ``both`` wrote, (M,).
 
     Returns:
-        The loss; that of `RowOp.run` where nothing may be overwritten.
+        The loss, by `RowOp.run` where nothing may be overwritten.
 
     Raises:
         RuntimeError: the logits are a leaf, or a view of one.

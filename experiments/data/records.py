@@ -28,8 +28,7 @@ from experiments.data.files import (
     validated,
     write_file,
 )
-from experiments.data.rows import COUNTERS as COUNTERS
-from experiments.data.rows import Dtype, Row
+from experiments.data.rows import COUNTERS, Dtype, Row
 
 
 class Record(Written):

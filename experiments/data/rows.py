@@ -37,7 +37,7 @@ from experiments.data.files import (
 
 SCHEMA_VERSION = 1
 ROWS, PACKED_ROWS = "rows.jsonl", "rows.jsonl.gz"  # of a job, and of a whole recording
-CONFIG, JOBS = "config.json", "jobs.jsonl.gz"  # likewise
+CONFIG, JOBS = "config.json", "jobs.jsonl.gz"  # of a job, and of all jobs
 COUNTERS = "counters.jsonl"
 SMALL = ("sweep.json", "variants.json", COUNTERS)
 Place = tuple[str, int, int, int]

@@ -49,7 +49,7 @@ class Point:
     gpu: str  # the device's name
     device: str  # ``cuda`` or ``cpu``
     variant: Mapping[str, Any]  # the worker's description of the job: operation, params, formula
-    declared: Mapping[str, Any]  # likewise rows, cols, dtype, traffic, and a `refusal`
+    declared: Mapping[str, Any]  # and of this point: rows, cols, dtype, traffic, `refusal`
 
     @property
     def identity(self) -> Identity:

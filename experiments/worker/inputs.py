@@ -31,7 +31,7 @@ class Values:
     """
 
     shape: Shape  # the point's
-    dtype: torch.dtype  # likewise
+    dtype: torch.dtype  # the point's
     seed: int  # that its inputs were made from
     rows: tuple[int, ...] | None = None  # which of them, in order; None for all
     other: int | None = None  # None for the inputs' own values

@@ -124,7 +124,7 @@ def operation_named(name: str) -> Operation:
     """An operation of ours.
 
     Raises:
-        UserError: there is none of that name.
+        UserError: no operation has that name.
     """
     known = operations()
     if name not in known:

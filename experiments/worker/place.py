@@ -127,7 +127,7 @@ def environment() -> dict[str, Any]:
 
 
 def version_of(package: str) -> str | None:
-    """The version of an installed distribution, None where there is none of that name."""
+    """The version of a distribution, None where it is not installed."""
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
@@ -182,7 +182,7 @@ def card_state(card: Any) -> dict[str, Any]:
 
 
 def _facts(card: Any, names: Mapping[str, tuple[Any, ...]]) -> dict[str, Any]:
-    """Those of `STATE`, or of `SETUP`: what a repetition would have to set alike."""
+    """The facts that `STATE` or `SETUP` names; None for one that NVML does not give."""
     facts = {name: ask_nvml(f"DeviceGet{of}", card, *more) for name, (of, *more) in names.items()}
     for name, fact in facts.items():
         if isinstance(fact, list | tuple):  # a mode now, and after the next start

@@ -859,7 +859,7 @@ def _rows(rows: Rows) -> None:
 def _stream(rows: Rows, vectors: tl.tensor) -> tl.tuple:
     """The statistics of rows chunk by chunk.
 
-    Programs that share rows write those of their chunks, which the step "join" reads.
+    Programs that share a row write what their own chunks give; the step "join" reads it.
     """
     A_TILE: tl.constexpr = rows.how.cut.lanes * rows.how.cut.pieces
     many = vectors[None, :, None]

@@ -428,7 +428,7 @@ def _read(places: tl.tensor, inside: tl.tensor) -> tl.tensor:
 
 @jit
 def _absorb(lanes: Sums, pair: tl.tuple, rate: tl.tensor) -> Sums:
-    """The sums of lanes with those of elements of a and b."""
+    """The sums of lanes, with the next elements of a and b added."""
     a, b = pair
     most_a, shift_a, over_a = _raised(lanes.most_a, a, rate)
     most_b, shift_b, over_b = _raised(lanes.most_b, b, rate)

@@ -60,7 +60,7 @@ class LogSumExpFla(Peer):
 
 
 class LogprobEntropyGradTrl(LogprobEntropyTrl):
-    """The same, and the gradient of their sum by its backward pass."""
+    """TRL's log-probability and entropy, and by its backward pass the gradient of their sum."""
 
     operation = LOGPROB_ENTROPY_GRAD
     moves = Traffic(

@@ -11,7 +11,7 @@ from experiments.sweep import jobs
 from tests.conf import KERNELS, expand, options
 from tests.conftest import CONF, Composed
 
-# those of the sources
+# what the sources have
 VARIANTS = {
     *("naive", "naive_script", "torch", "three_pass", "fused", "fused_row"),
     *("hybrid", "online", "copy", "copy_triton"),
@@ -114,7 +114,7 @@ def test_a_sweep_of_another_seed_holds_out_other_widths(composed: Composed) -> N
     shapes = [expand(grid) for grid in grids]
     assert [grid.seed for grid in grids] == [0, 7, 7]
     assert shapes[1] == shapes[2]
-    assert len(set(shapes[0]) & set(shapes[1])) == 23  # those of real models
+    assert len(set(shapes[0]) & set(shapes[1])) == 23  # the shapes of real models
     assert set(expand(composed("grid=quack", "seed=7").grid)) == set(SHAPES["quack"])
 
 
