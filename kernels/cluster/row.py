@@ -36,11 +36,11 @@ class Row:
 
     Attributes:
         columns: The columns of the first chunk, int64.
-        vectors: Whole vectors of the row.
+        vectors: Vectors of the row, or of each slice's row.
         CHUNKS: Chunks of the row.
         CHUNK: Elements of a chunk.
         VECTOR: Elements of a vector.
-        EVEN: Whether the last chunk is full.
+        FULL: First chunks of which the row has all vectors; of the others it may have fewer.
     """
 
     columns: gl.tensor
@@ -48,17 +48,17 @@ class Row:
     CHUNKS: gl.constexpr
     CHUNK: gl.constexpr
     VECTOR: gl.constexpr
-    EVEN: gl.constexpr
+    FULL: gl.constexpr
 
     @constexpr_function
-    def __init__(self, columns, vectors, CHUNKS, CHUNK, VECTOR, EVEN):  # type: ignore[no-untyped-def]
+    def __init__(self, columns, vectors, CHUNKS, CHUNK, VECTOR, FULL):  # type: ignore[no-untyped-def]
         self.columns, self.vectors = columns, vectors
         self.CHUNKS, self.CHUNK = gl.constexpr(CHUNKS), gl.constexpr(CHUNK)
-        self.VECTOR, self.EVEN = gl.constexpr(VECTOR), gl.constexpr(EVEN)
+        self.VECTOR, self.FULL = gl.constexpr(VECTOR), gl.constexpr(FULL)
 
     @gluon_jit
     def inside(self, i: gl.constexpr):  # type: ignore[no-untyped-def]
-        """Which elements of chunk ``i`` the row has; its last chunk alone is in question."""
+        """Which elements of chunk ``i`` are in the row's vectors."""
         return (self.columns + i * self.CHUNK) // self.VECTOR < self.vectors
 
     @gluon_jit
@@ -70,7 +70,7 @@ class Row:
         values = ()  # type: tuple[gl.tensor, ...]
         for i in gl.static_range(FIRST, self.CHUNKS):
             place = source + (self.columns + i * self.CHUNK) * stride
-            mask = self.inside(i) if not self.EVEN and i + 1 == self.CHUNKS else None
+            mask = self.inside(i) if i >= self.FULL else None
             other = None if mask is None else OTHER
             values += (gl.load(place, mask, other, cache_modifier=CACHE, eviction_policy=LOADS),)
         return values
@@ -91,7 +91,7 @@ class Row:
         """Writes chunk ``i`` of the row at ``target``, rounded to its dtype."""
         place = target + (self.columns + i * self.CHUNK) * stride
         value = value.to(target.dtype.element_ty)
-        mask = self.inside(i) if not self.EVEN and i + 1 == self.CHUNKS else None
+        mask = self.inside(i) if i >= self.FULL else None
         gl.store(place, value, mask, eviction_policy=STORES)
 
 
@@ -104,7 +104,8 @@ def whole_row(vectors, CHUNKS: gl.constexpr, VECTOR: gl.constexpr, EVEN: gl.cons
     slice_ = gl.arange(0, SLICES, gl.SliceLayout(1, layout))
     within = gl.arange(0, WIDTH, gl.SliceLayout(0, layout))
     columns = (slice_[:, None] * WIDTH + within[None, :]).to(gl.int64)
-    return Row(columns, gl.cast(vectors, gl.int32), CHUNKS, SLICES * WIDTH, VECTOR, EVEN)
+    FULL: gl.constexpr = CHUNKS if EVEN else CHUNKS - 1
+    return Row(columns, gl.cast(vectors, gl.int32), CHUNKS, SLICES * WIDTH, VECTOR, FULL)
 
 
 @gluon_jit

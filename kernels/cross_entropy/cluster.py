@@ -10,8 +10,9 @@ the target's logit reads it a second time and writes the row's results. For the 
 write p·a − b as if there were no target; then that lane overwrites its one element. So no element
 is compared with the target. The gradient may overwrite the logits, because each thread overwrites
 only elements that it has read itself.
-Narrow rows, up to `NARROW` elements, read by whole 16-byte vectors with nothing as wide written: a
-warp holds one or several rows. Its rows need no other warp, and their loads are in flight together.
+Narrow rows (`has_narrow`): a warp holds one or several. They need no other warp, and their loads
+are in flight together. If they are unaligned, all vectors are read that they have a part of;
+elements of their neighbours count as −∞, and are not written.
 On chip: the row. A thread holds up to 64 float32 elements, or 128 packed 16-bit elements, or 160
 with an entropy. Capped logits with a gradient take 64 for any dtype: their tanh is kept.
 The bits of a row depend on N, the cut and the row's offset within a 16-byte vector; not on M.
@@ -50,7 +51,7 @@ from ..kernel import Shape, variant
 from ..language import constant, gl, gluon_jit, next_power_of_two, tl
 from ..launch import beyond_l2
 from ..traffic import M, N, Traffic
-from ..vectors import LONGEST, in_vectors
+from ..vectors import LONGEST
 from . import rows as streaming
 from .operation import CROSS_ENTROPY, CROSS_ENTROPY_GRAD, LOGPROB_ENTROPY
 from .rows import NARROW, Call, RowVariant
@@ -66,8 +67,14 @@ BESIDE, MOST_REGISTERS = 16, 128  # registers per thread: beside a row's vectors
 # With an entropy: 16-bit elements per thread; registers beside vectors; programs of an SM
 MOST_OF_ENTROPY, BESIDE_ENTROPY, AT_ONCE_ENTROPY = 160, 12, 4
 MANY_CHUNKS, HEAVY = 12, 96  # with more chunks, a gradient takes so many registers
-FEWEST_LANES, AHEAD = 8, 8  # of a narrow row; vectors that a lane requests before it waits
-ONE_WARP = 64  # vectors of a narrow row: from here on a program has one warp, else two
+# Columns up to which a warp holds a row, or several. Of 16 bit more, if rows are unaligned, or with
+# an entropy. Fewer, by the bytes of an element, if a gradient is written, or a logarithm.
+MOST_UNALIGNED, MOST_WITH_ENTROPY = 4608, 6144
+MOST_OF_GRADIENT, MOST_OF_LOGARITHM, FEWEST_OF_LOGARITHM = {2: 2048, 4: 511}, {2: 1024, 4: 128}, 32
+# Their cuts: the most vectors that a lane has under way, of aligned and of unaligned rows
+AHEAD = (8, 12)
+FEW_VECTORS, FEWEST_LANES = 24, (4, 8)  # up to so many vectors the first, else the second
+ONE_WARP = 64  # vectors of an aligned row: from here on a program has one warp, else two
 LARGEST = constant(3.4028234663852886e38)
 NOTHING = constant(-300.0)  # exp2 of it is 0 in float32
 DROP_NAN, KEEP_NAN = (constant(tl and getattr(tl.PropagateNan, one)) for one in ("NONE", "ALL"))
@@ -110,9 +117,9 @@ class RowCluster(OnCluster, RowVariant):
         width, ends = reading(x, written)
         unit = 1 if ends else width  # of the lengths passed to the kernel
         given, capped = (self.programs, self.num_warps), options.softcap != 0
-        several = written is None and not any(given) and has_narrow(x)
+        several = not any(given) and has_narrow(call, width, ends)
         if several:
-            plan: Cut | None = narrow_cut(cols // width, width, x.element_size())
+            plan: Cut | None = narrow_cut(cols, width, ends, x.element_size())
         else:
             plan = plan_of(cols, x.element_size(), width, device_of(x), *given, entropy)
             if capped and gradient:
@@ -132,10 +139,11 @@ class RowCluster(OnCluster, RowVariant):
         if not several and (gradient or (call.y is None and beyond_l2(x))):
             registers = registers_of(plan, device_of(x), gradient, entropy, capped)
         how = How(
-            row=plan.how(x, width, ends),
+            row=plan.how(x, width, ends and not several),
             lanes=lanes,
             slices=slices,
             several=several,
+            covers=ends and several,
             alone=several or slices == 1,
             kind=call.kind,
             further=call.further,
@@ -203,9 +211,27 @@ def plan_of(
     return asked
 
 
-def has_narrow(x: torch.Tensor) -> bool:
-    """Whether a warp may hold several rows of ``x``: narrow rows of whole 16-byte vectors."""
-    return x.shape[1] <= NARROW and in_vectors(x)
+def has_narrow(call: Call, width: int, ends: bool) -> bool:
+    """Whether a warp may hold several rows: narrow rows that 16-byte vectors read.
+
+    Args:
+        call: What is computed.
+        width: Elements of the vectors that read its rows, see `reading`.
+        ends: Whether rows are unaligned.
+    """
+    options, cols, size = call.options, call.x.shape[1], call.x.element_size()
+    if width * size != LONGEST or size == 8:
+        return False
+    if call.y is not None:
+        return FEWEST_OF_LOGARITHM <= cols <= MOST_OF_LOGARITHM[size]
+    # elements that are not the row's would count in a sum of logits, or of capped ones
+    plain = options.softcap == 0 and options.label_smoothing == 0
+    if (ends or call.dlogits is not None) and not plain:
+        return False
+    if call.dlogits is not None:
+        return cols <= MOST_OF_GRADIENT[size]
+    wide = MOST_WITH_ENTROPY if call.entropy is not None else MOST_UNALIGNED if ends else NARROW
+    return cols <= (wide if size == 2 else NARROW)
 
 
 @lru_cache(maxsize=4096)
@@ -251,13 +277,15 @@ def registers_of(
 
 
 @lru_cache(maxsize=4096)
-def narrow_cut(vectors: int, width: int, size: int) -> Cut:
-    """The cut of a narrow row: ``vectors`` vectors of ``width`` elements of ``size`` bytes.
+def narrow_cut(cols: int, width: int, ends: bool, size: int) -> Cut:
+    """The cut of a narrow row, read by ``width`` elements of ``size`` bytes.
 
-    Fitted to rows of 256 to 2048 columns on an H200.
+    Fitted to rows of 40 to 6144 columns on an H200. An unaligned row begins anywhere in a vector.
     """
-    lanes = min(LANES, max(FEWEST_LANES, next_power_of_two(-(-vectors // AHEAD))))
-    warps = 1 if vectors >= ONE_WARP else 2
+    vectors = (cols + 2 * (width - 1)) // width if ends else cols // width
+    fewest = FEWEST_LANES[vectors > FEW_VECTORS]
+    lanes = min(LANES, max(fewest, next_power_of_two(-(-vectors // AHEAD[ends]))))
+    warps = 1 if vectors >= ONE_WARP and not ends else 2
     return Cut(1, warps, lanes * width, -(-vectors // lanes), 0, size == 2)
 
 
@@ -279,6 +307,7 @@ class How(NamedTuple):
     lanes: int  # of a row's slice: fewer than 32 where a warp holds several rows
     slices: int  # of a cluster: of a row, or if it is ``alone`` rows
     several: bool  # whether a warp holds a row, or several, that need no other warp
+    covers: bool  # whether several rows' vectors have elements of their neighbours too
     alone: bool  # whether a slice is a row
     kind: str  # see `Call`
     further: str
@@ -292,8 +321,9 @@ Sizes = namedtuple("Sizes", "rows cols row_stride col_stride y_row_stride y_col_
 # The options of the loss: 1 / temperature in units of the cap, 1 / cap, and the others. `share` is
 # the smoothing of one class; `rate`, which the kernel computes, is `inverse`·log₂e.
 Numbers = namedtuple("Numbers", "inverse inverse_cap smoothing share z_loss rate", defaults=[None])
-# A slice's row: its number, `Row`, elements, and of an unaligned row the results of `ends_of`
-Here = namedtuple("Here", "number row cols end at_end ahead")
+# A slice's row: its number, whether there is one, `Row`, elements, and of an unaligned row the
+# results of `ends_of`; of one that vectors cover `ahead` are its neighbour's elements in the first
+Here = namedtuple("Here", "number exists row cols end at_end ahead")
 # A row's target: its column (0 where it is out of range), whether this lane holds it, its logit,
 # whether it is in range, and whether the row is not ignored
 Target = namedtuple("Target", "column own logit valid counts")
@@ -345,16 +375,92 @@ def _opened(sizes, single: gl.constexpr, HOW: gl.constexpr):  # type: ignore[no-
     slice_ = gl.arange(0, HOW.slices, gl.SliceLayout(1, layout))
     within = gl.arange(0, WIDTH, gl.SliceLayout(0, layout))
     columns = (slice_[:, None] * (0 if HOW.alone else WIDTH) + within[None, :]).to(gl.int64)
+    exists = 1  # Triton 3.6 returns no None
     if HOW.several:  # the last row again where there are no more
-        number = gl.minimum(number * HOW.slices + slice_, sizes.rows - 1)
+        number = number * HOW.slices + slice_
+        exists = number < sizes.rows
+        number = gl.minimum(number, sizes.rows - 1)
     number, vectors = number.to(gl.int64), cols
-    end, at_end, ahead = 0, 0, 0  # Triton 3.6 returns no None
+    end, at_end, ahead = 0, 0, 0
+    cut: gl.constexpr = 2 if HOW.covers else 0 if HOW.row.even and not HOW.row.ends else 1
     if HOW.row.ends:
         end, at_end, vectors, ahead = ends_of(number, sizes.row_stride, cols, VECTOR, single)
+    elif HOW.covers:
+        ahead = (number * gl.cast(sizes.row_stride, gl.int64) % VECTOR).to(gl.int32)
+        # not the matrix's last vector, if it has a part alone of it
+        rounded = gl.where(number + 1 < sizes.rows, VECTOR - 1, 0)
+        vectors = ((ahead + cols + rounded) // VECTOR)[:, None]
     else:
         cols = vectors * VECTOR
-    row = Row(columns, vectors, HOW.row.chunks, CHUNK, VECTOR, HOW.row.even and not HOW.row.ends)
-    return Here(number, row, cols, end, at_end, ahead)
+    FULL: gl.constexpr = HOW.row.chunks - cut if HOW.row.chunks > cut else 0
+    row = Row(columns, vectors, HOW.row.chunks, CHUNK, VECTOR, FULL)
+    return Here(number, exists, row, cols, end, at_end, ahead)
+
+
+@gluon_jit
+def _elements(here, i: gl.constexpr):  # type: ignore[no-untyped-def]
+    """Which elements of chunk ``i`` are a covered row's own."""
+    columns = (here.row.columns + i * here.row.CHUNK).to(gl.int32) - here.ahead[:, None]
+    return (columns >= 0) & (columns < here.cols)
+
+
+@gluon_jit
+def _own_elements(values, source, here, sizes, HOW: gl.constexpr):  # type: ignore[no-untyped-def]
+    """The chunks of covered rows, of which the neighbours' elements become −∞.
+
+    Those of the matrix's last vector, which may extend beyond its memory, are read one by one.
+    """
+    row = here.row
+    own = ()  # type: tuple[gl.tensor, ...]
+    at_last = (row_number() + 1) * HOW.slices >= sizes.rows
+    for i in gl.static_range(row.CHUNKS):
+        value = values[i]
+        if i == 0 or i >= row.FULL:
+            inside = _elements(here, i)
+            if i >= row.FULL:  # noqa: SIM102, which the compiler decides
+                if at_last:
+                    place = source + (row.columns + i * row.CHUNK)
+                    value = gl.load(place, inside, float("-inf"))
+            value = gl.where(inside, value, float("-inf"))
+        own += (value,)
+    return own
+
+
+@gluon_jit
+def _store(y, stride, i: gl.constexpr, value, here, HOW: gl.constexpr):  # type: ignore[no-untyped-def]
+    """Writes chunk ``i`` of the rows at ``y``, as `Row.store`, and none of several twice.
+
+    The elements of vectors that a covered row shares with its neighbours are written one by one.
+    """
+    row = here.row
+    if HOW.several:
+        vector = (row.columns + i * row.CHUNK).to(gl.int32) // row.VECTOR
+        place = y + (row.columns + i * row.CHUNK) * stride
+        value = value.to(y.dtype.element_ty)
+        mask = here.exists[:, None] & (row.columns >= 0)
+        if HOW.covers and (i == 0 or i >= row.FULL):
+            whole = mask & (vector >= ((here.ahead + row.VECTOR - 1) // row.VECTOR)[:, None])
+            whole &= vector < ((here.ahead + here.cols) // row.VECTOR)[:, None]
+            gl.store(place, value, whole, eviction_policy=HOW.row.stores)
+            mask &= _elements(here, i) & (whole == 0)
+        elif i >= row.FULL:
+            mask &= row.inside(i)
+        gl.store(place, value, mask, eviction_policy=HOW.row.stores)
+    else:
+        row.store(y, stride, i, value, HOW.row.stores)
+
+
+@gluon_jit
+def _row_at(pointer, stride, here, HOW: gl.constexpr):  # type: ignore[no-untyped-def]
+    """Pointers to the first element of rows, and to their first vector, or covering vector."""
+    VECTOR: gl.constexpr = HOW.row.vector
+    first, vectors = row_at(pointer, here.number, stride, VECTOR, HOW.row.ends)
+    if HOW.covers:
+        begin = here.number * gl.cast(stride, gl.int64)
+        first, vectors = pointer + begin, pointer + begin // VECTOR * VECTOR
+    if HOW.several:
+        vectors = vectors[:, None]
+    return first, vectors
 
 
 @gluon_jit
@@ -383,9 +489,14 @@ def _target_of(wanted, first, here, sizes, numbers, single: gl.constexpr, HOW: g
         behind = gl.where(inner >= whole, 16 + inner - whole, inner % WIDTH // HOW.row.vector)
         its_lane = gl.where(inner < 0, column, behind)
     else:
-        its_slice, its_lane = column % here.row.CHUNK // WIDTH, column % WIDTH // HOW.row.vector
+        place = column
+        if HOW.covers:
+            place = column + by_lane(here.ahead, single)
+        its_slice, its_lane = place % here.row.CHUNK // WIDTH, place % WIDTH // HOW.row.vector
     own = gl.arange(0, LANES, gl.SliceLayout(0, single))[None, :] == its_lane
-    if not HOW.several:
+    if HOW.several:
+        own = own & by_lane(here.exists, single)
+    else:
         own = (gl.arange(0, SLICES, gl.SliceLayout(1, single)) == its_slice)[:, None] & own
     column = gl.full([SLICES, LANES], 0, gl.int64, single) + column
     logit = 0.0
@@ -421,7 +532,7 @@ def _exponentials(values, total, shift, row, numbers, HOW: gl.constexpr):  # typ
         value = _capped(values[i], numbers.inverse_cap, HOW.capped, HOW.row.packed)
         power = (value - shift[:, None]) * rate
         exponential = gl.exp2(power)
-        if (HOW.capped or HOW.further == "added") and not row.EVEN and i + 1 == row.CHUNKS:
+        if (HOW.capped or HOW.further == "added") and i >= row.FULL:
             exponential = gl.where(row.inside(i), exponential, 0.0)
             value = gl.where(row.inside(i), value, 0.0)
         total = total + exponential
@@ -436,23 +547,25 @@ def _exponentials(values, total, shift, row, numbers, HOW: gl.constexpr):  # typ
 
 @gluon_jit
 def _store_gradient(  # type: ignore[no-untyped-def]
-    y, stride, values, kept, row, target, upstream, numbers, of, HOW: gl.constexpr
+    y, stride, values, kept, here, wanted, upstream, sizes, numbers, of, HOW: gl.constexpr
 ):
     """Writes the gradient as if there were no target; returns scale, offset, a target's factor."""
-    STORES: gl.constexpr = HOW.row.stores
     rate = numbers.rate
+    valid, counts = (wanted >= 0) & (wanted < here.cols), wanted != sizes.ignored
     factor = gl.cast(numbers.inverse, gl.float32)
     if HOW.capped:
         factor = factor * numbers.inverse_cap
     if upstream is not None:
         factor = factor * upstream
-    factor = gl.where(target.valid, factor, float("nan"))
+    factor = gl.where(valid, factor, float("nan"))
     scale = of.quotient * gl.exp2((of.maximum - of.row_maximum) * LOG2E)
     scale = scale * (factor * (1.0 + 2.0 * numbers.z_loss * (of.row_maximum + of.logarithm)))
     if HOW.capped:  # where all exponentials are numbers, zeros need no selection of elements
-        scale, factor = gl.where(target.counts, scale, 0.0), gl.where(target.counts, factor, 0.0)
+        scale, factor = gl.where(counts, scale, 0.0), gl.where(counts, factor, 0.0)
     offset = factor * numbers.share
-    for i in gl.static_range(row.CHUNKS):
+    if HOW.several:
+        counts = counts[:, None]
+    for i in gl.static_range(here.row.CHUNKS):
         if not HOW.row.packed and not HOW.capped:
             value, exponential = 0.0, kept[i]
         elif HOW.capped:
@@ -465,8 +578,8 @@ def _store_gradient(  # type: ignore[no-untyped-def]
             exponential = gl.exp2((value - of.shift[:, None]) * rate)
         value = _gradient(exponential, value, scale[:, None], offset, HOW)
         if not HOW.capped:
-            value = gl.where(target.counts, value, 0.0)
-        row.store(y, stride, i, value, STORES)
+            value = gl.where(counts, value, 0.0)
+        _store(y, stride, i, value, here, HOW)
     return scale, offset, factor
 
 
@@ -553,11 +666,10 @@ def _store_results(  # type: ignore[no-untyped-def]
 @gluon_jit
 def _store_logarithm(y, stride, values, value_at_end, here, numbers, of, HOW: gl.constexpr):  # type: ignore[no-untyped-def]
     """Writes log-softmax of the row ``y``: its first element, and where whole vectors begin."""
-    STORES: gl.constexpr = HOW.row.stores
     offset = of.shift * numbers.inverse - of.row_maximum - of.logarithm
     for i in gl.static_range(here.row.CHUNKS):
         value = distinct(values[i], HOW.row.packed).to(gl.float32) - of.shift[:, None]
-        here.row.store(y[1], stride, i, value * numbers.inverse + offset[:, None], STORES)
+        _store(y[1], stride, i, value * numbers.inverse + offset[:, None], here, HOW)
     if HOW.row.ends:
         single: gl.constexpr = here.at_end.type.layout
         value = (value_at_end - by_lane(of.shift, single)) * numbers.inverse
@@ -569,7 +681,6 @@ def _store_logarithm(y, stride, values, value_at_end, here, numbers, of, HOW: gl
 def _rows(  # type: ignore[no-untyped-def]
     x, target, loss, entropy, y, lse, dloss, sizes, numbers, HOW: gl.constexpr
 ):
-    VECTOR: gl.constexpr = HOW.row.vector
     LOADS: gl.constexpr = HOW.row.loads
     ENDS: gl.constexpr = HOW.row.ends
     single: gl.constexpr = in_registers(1, gl.num_warps(), gl.num_ctas(), HOW.lanes)
@@ -577,33 +688,38 @@ def _rows(  # type: ignore[no-untyped-def]
     if not HOW.alone:
         slots = slots_of(2 if HOW.further != "" else 1)
     here = _opened(sizes, single, HOW)
-    number, row = here.number, here.row
-    first, source = row_at(x, number, sizes.row_stride, VECTOR, ENDS)
+    number = here.number
+    first, source = _row_at(x, sizes.row_stride, here, HOW)
     if target is not None:
         wanted = gl.load(target + number)
     if dloss is not None:
         upstream = gl.load(dloss)
-    if HOW.several:
-        source = source[:, None]
-    values = row.load(source, sizes.col_stride, 0, float("-inf"), LOADS)
+    values = here.row.load(source, sizes.col_stride, 0, float("-inf"), LOADS)
     if ENDS:
         value_at_end = gl.load(first + here.end, mask=here.at_end, other=float("-inf"))
         value_at_end = value_at_end.to(gl.float32)
     if HOW.several:
         first, number = by_lane(first, single), by_lane(number, single)
     at = _target_of(wanted, first, here, sizes, numbers, single, HOW)
+    if HOW.covers:
+        values = _own_elements(values, source, here, sizes, HOW)
     numbers = Numbers(*numbers[:5], numbers.inverse * LOG2E)  # type: ignore[call-arg]
     of, kept, exponential, value_at_end = _statistics(
         values, value_at_end, wanted, slots, here, sizes, numbers, HOW
     )
     stride = sizes.y_col_stride
     if y is not None:
-        result, place = row_at(y, number, sizes.y_row_stride, VECTOR, ENDS)
+        result, place = _row_at(y, sizes.y_row_stride, here, HOW)
     if HOW.logarithm:
         _store_logarithm((result, place), stride, values, value_at_end, here, numbers, of, HOW)
     if HOW.gradient:
-        factors = _store_gradient(place, stride, values, kept, row, at, upstream, numbers, of, HOW)
-        scale, offset, factor = by_lane(factors[0], single), factors[1], factors[2]
+        scale, offset, factor = _store_gradient(
+            place, stride, values, kept, here, wanted, upstream, sizes, numbers, of, HOW
+        )
+        scale = by_lane(scale, single)
+        if HOW.several:
+            result = by_lane(result, single)
+            offset, factor = by_lane(offset, single), by_lane(factor, single)
         if ENDS:
             value = _gradient(exponential, value_at_end, scale, offset, HOW)
             value = gl.where(at.counts, value, 0.0).to(y.dtype.element_ty)

@@ -25,8 +25,8 @@ Source: `rows`, which describes the algorithm; source C's "Fused Softmax + Cross
 The rule of auto, measured on an H200 and an H100; it does not depend on M:
 
 - Without clusters, or where a row does not fit one: `online`.
-- Rows up to `NARROW` elements: `online`, but `cluster` for a gradient, and for whole 16-byte
-  vectors without a written matrix.
+- Rows up to `NARROW` elements: `cluster` for a gradient, and where a warp may hold several of its
+  rows (`cluster.has_narrow`); else `online`.
 - All others: `cluster`, which requests the whole row before it waits for anything.
 """
 
@@ -164,9 +164,9 @@ def clustered(call: Call) -> bool:
     x, written, dloss = call.x, call.matrix, call.dloss
     if x.numel() == 0 or call.weight is not None or (dloss is not None and dloss.numel() > 1):
         return False  # streaming alone takes these
-    width, shape = reading(x, written)[0], (x.shape[0], x.shape[1])
-    results = call.dlogits is not None, call.y is not None
-    return _suits(shape, x.dtype, device_of(x), width, has_narrow(x), *results)
+    (width, ends), shape = reading(x, written), (x.shape[0], x.shape[1])
+    several, gradient = has_narrow(call, width, ends), call.dlogits is not None
+    return _suits(shape, x.dtype, device_of(x), width, several, gradient)
 
 
 @lru_cache(maxsize=4096)
@@ -177,13 +177,12 @@ def _suits(
     width: int,
     several: bool,
     gradient: bool,
-    matrix: bool,
 ) -> bool:
     """The rule; ``several`` is `has_narrow` of rows that are read by vectors of ``width``."""
     if CLUSTER.unsupported(shape, dtype, device) is not None:
         return False
     plan, cols = CLUSTER.plan(shape, dtype, width, device), shape[1]
-    return plan is not None and (gradient or cols > NARROW or (several and not matrix))
+    return plan is not None and (gradient or cols > NARROW or several)
 
 
 class Chooses(RowVariant):

@@ -19,7 +19,7 @@ from tests.kernels.test_inplace import LOSSES, losses, target_of
 pytestmark = pytest.mark.gpu
 reductions = pytest.mark.parametrize("reduction", REDUCTIONS)
 both_ways = pytest.mark.parametrize("inplace", [False, True])
-WIDTHS = (1, 3, 255, 256, 1000, 4096, 16_384, 50_257, 128_256, 300_001)
+WIDTHS = (1, 3, 255, 256, 1000, 1413, 4096, 4332, 16_384, 50_257, 128_256, 300_001)
 
 
 def step(
