@@ -432,6 +432,7 @@ def _store(y, stride, i: gl.constexpr, value, here, HOW: gl.constexpr):  # type:
 
     The elements of vectors that a covered row shares with its neighbours are written one by one.
     """
+    STORES: gl.constexpr = HOW.row.stores
     row = here.row
     if HOW.several:
         vector = (row.columns + i * row.CHUNK).to(gl.int32) // row.VECTOR
@@ -441,13 +442,13 @@ def _store(y, stride, i: gl.constexpr, value, here, HOW: gl.constexpr):  # type:
         if HOW.covers and (i == 0 or i >= row.FULL):
             whole = mask & (vector >= ((here.ahead + row.VECTOR - 1) // row.VECTOR)[:, None])
             whole &= vector < ((here.ahead + here.cols) // row.VECTOR)[:, None]
-            gl.store(place, value, whole, eviction_policy=HOW.row.stores)
+            gl.store(place, value, whole, eviction_policy=STORES)
             mask &= _elements(here, i) & (whole == 0)
         elif i >= row.FULL:
             mask &= row.inside(i)
-        gl.store(place, value, mask, eviction_policy=HOW.row.stores)
+        gl.store(place, value, mask, eviction_policy=STORES)
     else:
-        row.store(y, stride, i, value, HOW.row.stores)
+        row.store(y, stride, i, value, STORES)
 
 
 @gluon_jit
