@@ -219,8 +219,9 @@ def has_narrow(call: Call, width: int, ends: bool) -> bool:
         width: Elements of the vectors that read its rows, see `reading`.
         ends: Whether rows are unaligned.
     """
-    options, cols, size = call.options, call.x.shape[1], call.x.element_size()
-    if width * size != LONGEST or size == 8:
+    options, (rows, cols), size = call.options, call.x.shape, call.x.element_size()
+    overlap = ends and rows > 1 and call.x.stride(0) < cols  # no row follows that has the vector
+    if width * size != LONGEST or size == 8 or overlap:
         return False
     if call.y is not None:
         return FEWEST_OF_LOGARITHM <= cols <= MOST_OF_LOGARITHM[size]
@@ -387,7 +388,7 @@ def _opened(sizes, single: gl.constexpr, HOW: gl.constexpr):  # type: ignore[no-
         end, at_end, vectors, ahead = ends_of(number, sizes.row_stride, cols, VECTOR, single)
     elif HOW.covers:
         ahead = (number * gl.cast(sizes.row_stride, gl.int64) % VECTOR).to(gl.int32)
-        # not the matrix's last vector, if it has a part alone of it
+        # the matrix's last vector is left out if the matrix has only a part of it
         rounded = gl.where(number + 1 < sizes.rows, VECTOR - 1, 0)
         vectors = ((ahead + cols + rounded) // VECTOR)[:, None]
     else:
