@@ -5,9 +5,10 @@ A library is imported only where one of its functions is to run.
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, ClassVar
 
@@ -44,9 +45,13 @@ class Peer(Kernel):
 
     Attributes:
         library: The library.
+        published: Its function, as ``"module:name"``.
+        called: Calls that function, its first argument, with the inputs, and gives the outputs.
     """
 
     library: ClassVar[Library]
+    published: ClassVar[str]
+    called: ClassVar[Callable[..., Any]] = staticmethod(lambda function, *inputs: function(*inputs))
 
     def __init_subclass__(cls) -> None:
         cls.packages, cls.backend = cls.library.packages, cls.library.backend
@@ -56,9 +61,10 @@ class Peer(Kernel):
         """Further limits of this kernel, like those of `Library`."""
         return None
 
-    @abstractmethod
     def function(self, *inputs: Any, **_: Any) -> Callable[..., Any]:
-        """The library's function for inputs like these, of at least one element."""
+        """What runs for inputs like these, of at least one element each."""
+        module, name = self.published.split(":")
+        return partial(type(self).called, getattr(import_module(module), name))
 
     @override
     def limits(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:

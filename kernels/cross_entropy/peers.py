@@ -37,7 +37,7 @@ import torch
 from typing_extensions import override
 
 from ..device import Device
-from ..kernel import Operation, Shape, with_gradient
+from ..kernel import Operation, Shape, variant, with_gradient
 from ..peer import FLA, FLAG_GEMS, LIGER, QUACK, TRL, VECTOR_BYTES, Peer, row_of_quack
 from ..traffic import M, N, Traffic
 from .operation import (
@@ -58,33 +58,22 @@ FLA_PARTS = sympy.Piecewise(
 FLAG_GEMS_TILE = 1024  # about: tune_configs.yaml, cross_entropy_loss
 
 
-class CeQuack(Peer):
-    """Loss and logsumexp, of the package quack-kernels. It chooses cluster and threads itself."""
-
-    operation: ClassVar[Operation] = CROSS_ENTROPY
-    library = QUACK
-    refused = staticmethod(row_of_quack(1))
-    moves = Traffic(reads=M * N + M, read_bytes=8 * M, write_bytes=8 * M)
-    on_chip = N
-
-    @override
-    def function(self, *inputs: torch.Tensor) -> Call:
-        from quack.cross_entropy import cross_entropy_fwd
-
-        return lambda logits, target: cross_entropy_fwd(logits, target, return_lse=True)[0]
-
-
-class CeGradQuack(CeQuack):
-    """Loss and gradient from one reading, `return_dx`."""
-
-    operation = CROSS_ENTROPY_GRAD
-    moves = Traffic(reads=M * N + M, writes=M * N, read_bytes=8 * M, write_bytes=4 * M)
-
-    @override
-    def function(self, *inputs: torch.Tensor) -> Call:
-        from quack.cross_entropy import cross_entropy_fwd
-
-        return lambda logits, target: cross_entropy_fwd(logits, target, return_dx=True)
+CeQuack = variant(  # it chooses cluster and threads itself
+    Peer,
+    CROSS_ENTROPY,
+    library=QUACK,
+    refused=staticmethod(row_of_quack(1)),
+    published="quack.cross_entropy:cross_entropy_fwd",
+    called=staticmethod(lambda function, *inputs: function(*inputs, return_lse=True)[0]),
+    moves=Traffic(reads=M * N + M, read_bytes=8 * M, write_bytes=8 * M),
+    on_chip=N,
+)
+CeGradQuack = variant(
+    CeQuack,
+    CROSS_ENTROPY_GRAD,
+    called=staticmethod(lambda function, *inputs: function(*inputs, return_dx=True)),
+    moves=Traffic(reads=M * N + M, writes=M * N, read_bytes=8 * M, write_bytes=4 * M),
+)
 
 
 def _chunk_of_row(shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
@@ -94,24 +83,20 @@ def _chunk_of_row(shape: Shape, dtype: torch.dtype, device: Device) -> str | Non
     return row_of_quack(1)((rows, part), dtype, device)
 
 
-class CeBackwardQuack(Peer):
-    """The gradient of a known logsumexp, of the package quack-kernels."""
-
-    operation = CROSS_ENTROPY_BACKWARD
-    library = QUACK
-    refused = staticmethod(_chunk_of_row)
-    on_chip = sympy.Min(N, WIDEST_CHUNK)
-    moves = Traffic(
+CeBackwardQuack = variant(
+    Peer,
+    CROSS_ENTROPY_BACKWARD,
+    library=QUACK,
+    refused=staticmethod(_chunk_of_row),
+    published="quack.cross_entropy:cross_entropy_bwd",
+    called=staticmethod(lambda function, x, target, lse, dloss: function(x, target, dloss, lse)),
+    moves=Traffic(
         reads=M * N,
         writes=M * N,
         read_bytes=16 * M * sympy.ceiling(N / sympy.Integer(WIDEST_CHUNK)),
-    )
-
-    @override
-    def function(self, *inputs: torch.Tensor) -> Call:
-        from quack.cross_entropy import cross_entropy_bwd
-
-        return lambda logits, target, lse, dloss: cross_entropy_bwd(logits, target, dloss, lse)
+    ),
+    on_chip=sympy.Min(N, WIDEST_CHUNK),
+)
 
 
 class CeLiger(Peer):
@@ -167,67 +152,51 @@ def _liger(logits: torch.Tensor, target: torch.Tensor) -> Call:
     return call
 
 
-class CeFla(Peer):
-    """The loss, of the package fla-core, whose dispatcher picks Gluon or Triton."""
+def _first(function: Call, *inputs: torch.Tensor) -> Any:
+    return function(*inputs)[0]
 
-    operation: ClassVar[Operation] = CROSS_ENTROPY
-    library = FLA
-    moves = Traffic(
+
+CeFla = variant(  # its dispatcher picks Gluon or Triton
+    Peer,
+    CROSS_ENTROPY,
+    library=FLA,
+    published="fla.modules.fused_cross_entropy:cross_entropy_loss",
+    called=staticmethod(_first),
+    moves=Traffic(
         reads=M * N + M,
         read_bytes=8 * M + FLA_PARTS,
         write_bytes=12 * M + FLA_PARTS,
-    )
-    on_chip = sympy.Min(N, FLA_TILE)
-
-    @override
-    def function(self, *inputs: torch.Tensor) -> Call:
-        from fla.modules.fused_cross_entropy import cross_entropy_loss
-
-        return lambda logits, target: cross_entropy_loss(logits, target)[0]
-
-
-class CeGradFla(CeFla):
-    """The same, and the gradient by its backward pass."""
-
-    operation = CROSS_ENTROPY_GRAD
-    moves = Traffic(
+    ),
+    on_chip=sympy.Min(N, FLA_TILE),
+)
+CeGradFla = variant(
+    CeFla,
+    CROSS_ENTROPY_GRAD,
+    called=staticmethod(
+        lambda function, *inputs: with_gradient(partial(_first, function), *inputs)
+    ),
+    moves=Traffic(
         reads=2 * M * N + M,
         writes=M * N,
         read_bytes=8 * M + FLA_PARTS + 16 * M * sympy.ceiling(N / sympy.Integer(FLA_MOVED)),
         write_bytes=16 * M + FLA_PARTS,
-    )
-
-    @override
-    def function(self, *inputs: torch.Tensor) -> Call:
-        return partial(with_gradient, super().function(*inputs))
-
-
-class LogprobEntropyTrl(Peer):
-    """Log-probability and entropy of each row, of the package trl."""
-
-    operation: ClassVar[Operation] = LOGPROB_ENTROPY
-    library = TRL
-    moves = Traffic(reads=M * N + M, read_bytes=8 * M, write_bytes=16 * M)
-    on_chip = sympy.Integer(TRL_TILE)
-
-    @override
-    def function(self, *inputs: torch.Tensor) -> Call:
-        from trl.kernels import selective_log_softmax_and_entropy
-
-        return lambda logits, target: selective_log_softmax_and_entropy(logits, target)
-
-
-class CeFlagGems(Peer):
-    """The loss, of the package flag-gems. It tunes its tile itself."""
-
-    operation: ClassVar[Operation] = CROSS_ENTROPY
-    library = FLAG_GEMS
+    ),
+)
+LogprobEntropyTrl = variant(
+    Peer,
+    LOGPROB_ENTROPY,
+    library=TRL,
+    published="trl.kernels:selective_log_softmax_and_entropy",
+    moves=Traffic(reads=M * N + M, read_bytes=8 * M, write_bytes=16 * M),
+    on_chip=sympy.Integer(TRL_TILE),
+)
+CeFlagGems = variant(  # it tunes its tile itself
+    Peer,
+    CROSS_ENTROPY,
+    library=FLAG_GEMS,
+    published="flag_gems.fused.cross_entropy_loss:cross_entropy_loss",
+    called=staticmethod(lambda function, *inputs: function(*inputs, reduction="none")),
     # the loss goes out in float32, and from there to the dtype of the logits
-    moves = Traffic(reads=M * N + M, writes=M, read_bytes=12 * M, write_bytes=8 * M)
-    on_chip = sympy.Integer(FLAG_GEMS_TILE)
-
-    @override
-    def function(self, *inputs: torch.Tensor) -> Call:
-        from flag_gems.fused.cross_entropy_loss import cross_entropy_loss
-
-        return lambda logits, target: cross_entropy_loss(logits, target, reduction="none")
+    moves=Traffic(reads=M * N + M, writes=M, read_bytes=12 * M, write_bytes=8 * M),
+    on_chip=sympy.Integer(FLAG_GEMS_TILE),
+)

@@ -11,7 +11,6 @@ Source: `fla/ops/utils/logsumexp.py` (`logsumexp_fwd`) of the package fla-core; 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import sympy
@@ -19,7 +18,7 @@ import torch
 from typing_extensions import override
 
 from ..cross_entropy.peers import TRL_TILE, CeQuack, LogprobEntropyTrl
-from ..kernel import with_gradient
+from ..kernel import variant, with_gradient
 from ..peer import FLA, Peer
 from ..traffic import M, N, Traffic
 from .operation import LOGPROB_ENTROPY_GRAD, LOGSUMEXP
@@ -27,49 +26,39 @@ from .operation import LOGPROB_ENTROPY_GRAD, LOGSUMEXP
 FLA_TILE = 65536
 
 
-class LogSumExpQuack(CeQuack):
+class LogSumExpQuack(CeQuack):  # type: ignore[misc,valid-type]
     """What QuACK's loss writes beside it; the targets are the first column."""
 
     operation = LOGSUMEXP
+    called = staticmethod(lambda function, *inputs: function(*inputs, return_lse=True)[1])
 
     @override
     def function(self, *inputs: torch.Tensor) -> Callable[..., Any]:
-        from quack.cross_entropy import cross_entropy_fwd
-
         target = torch.zeros(len(inputs[0]), dtype=torch.int64, device=inputs[0].device)
-        return lambda x: cross_entropy_fwd(x, target, return_lse=True)[1]
+        call = super().function()
+        return lambda x: call(x, target)
 
 
-class LogSumExpFla(Peer):
-    """The logsumexp of each row, of the package fla-core."""
-
-    operation = LOGSUMEXP
-    library = FLA
-    moves = Traffic(
+LogSumExpFla = variant(
+    Peer,
+    LOGSUMEXP,
+    library=FLA,
+    published="fla.ops.utils.logsumexp:logsumexp_fwd",
+    moves=Traffic(
         reads=M * N,
         read_bytes=4 * M * sympy.ceiling(N / sympy.Integer(FLA_TILE)),
         write_bytes=4 * M + 4 * M * sympy.ceiling(N / sympy.Integer(FLA_TILE)),
-    )
-    on_chip = sympy.Min(N, FLA_TILE)
-
-    @override
-    def function(self, *inputs: torch.Tensor) -> Callable[..., Any]:
-        from fla.ops.utils.logsumexp import logsumexp_fwd
-
-        return lambda x: logsumexp_fwd(x)
-
-
-class LogprobEntropyGradTrl(LogprobEntropyTrl):
-    """TRL's log-probability and entropy, and by its backward pass the gradient of their sum."""
-
-    operation = LOGPROB_ENTROPY_GRAD
-    moves = Traffic(
+    ),
+    on_chip=sympy.Min(N, FLA_TILE),
+)
+LogprobEntropyGradTrl = variant(  # by its backward pass
+    LogprobEntropyTrl,
+    LOGPROB_ENTROPY_GRAD,
+    called=staticmethod(with_gradient),
+    moves=Traffic(
         reads=2 * M * N + M,
         writes=M * N,
         read_bytes=8 * M + 24 * M * sympy.ceiling(N / sympy.Integer(TRL_TILE)),
         write_bytes=24 * M,
-    )
-
-    @override
-    def function(self, *inputs: torch.Tensor) -> Callable[..., Any]:
-        return partial(with_gradient, super().function(*inputs))
+    ),
+)

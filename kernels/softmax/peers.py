@@ -36,7 +36,6 @@ https://github.com/flagos-ai/FlagGems, `src/flag_gems/ops/softmax.py`, with the 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import sympy
@@ -44,7 +43,7 @@ import torch
 from typing_extensions import override
 
 from ..device import Device
-from ..kernel import Kernel, Shape, too_many_rows
+from ..kernel import Kernel, Shape, too_many_rows, variant
 from ..language import next_power_of_two
 from ..peer import (
     FLAG_GEMS,
@@ -89,38 +88,28 @@ class Quack(Peer):
         return lambda x: forward(x.clone(memory_format=torch.contiguous_format))
 
 
-class Liger(Peer):
-    """The forward softmax of the package liger-kernel. It chooses its warps itself."""
-
-    operation = SOFTMAX
-    library = LIGER
-    refused = staticmethod(row_of_liger)
-    dtypes = (*Kernel.dtypes, torch.float64)
-    moves = Traffic(reads=M * N, writes=M * N)
-    on_chip = N
-
-    @override
-    def function(self, x: torch.Tensor) -> Softmax:
-        from liger_kernel.ops.softmax import _softmax_forward
-
-        return lambda x: _softmax_forward(x)[0]
-
-
-class FlagGems(Peer):
-    """The forward softmax of the package flag-gems. It chooses its tile and warps itself."""
-
-    operation = SOFTMAX
-    library = FLAG_GEMS
-    moves = Traffic(
+Liger = variant(  # it chooses its warps itself, FlagGems tile and warps
+    Peer,
+    SOFTMAX,
+    library=LIGER,
+    refused=staticmethod(row_of_liger),
+    published="liger_kernel.ops.softmax:_softmax_forward",
+    called=staticmethod(lambda function, x: function(x)[0]),
+    dtypes=(*Kernel.dtypes, torch.float64),
+    moves=Traffic(reads=M * N, writes=M * N),
+    on_chip=N,
+)
+FlagGems = variant(
+    Peer,
+    SOFTMAX,
+    library=FLAG_GEMS,
+    published="flag_gems.ops:softmax",
+    called=staticmethod(lambda function, x: function(x, dim=1)),
+    moves=Traffic(
         reads=sympy.Piecewise((M * N, N <= WIDEST_WHOLE), (2 * M * N, True)), writes=M * N
-    )
-    on_chip = sympy.Piecewise((N, N <= WIDEST_WHOLE), (sympy.Integer(FLAG_GEMS_TILE), True))
-
-    @override
-    def function(self, x: torch.Tensor) -> Softmax:
-        from flag_gems.ops import softmax
-
-        return partial(softmax, dim=1)
+    ),
+    on_chip=sympy.Piecewise((N, N <= WIDEST_WHOLE), (sympy.Integer(FLAG_GEMS_TILE), True)),
+)
 
 
 def _of_helion(shape: Shape, dtype: torch.dtype, device: Device) -> str | None:

@@ -40,20 +40,16 @@ BackwardTorch = variant(
 )
 
 
-class BackwardQuack(Peer):
-    """Of the package quack-kernels. It chooses cluster and threads itself."""
-
-    operation = SOFTMAX_BACKWARD
-    library = QUACK
-    refused = staticmethod(row_of_quack(2))
-    moves = Traffic(reads=2 * M * N, writes=M * N)
-    on_chip = 2 * N
-
-    @override
-    def function(self, y: torch.Tensor, dy: torch.Tensor) -> Gradient:
-        from quack.softmax import softmax_bwd
-
-        return lambda y, dy: softmax_bwd(dy, y)
+BackwardQuack = variant(  # it chooses cluster and threads itself
+    Peer,
+    SOFTMAX_BACKWARD,
+    library=QUACK,
+    refused=staticmethod(row_of_quack(2)),
+    published="quack.softmax:softmax_bwd",
+    called=staticmethod(lambda function, y, dy: function(dy, y)),
+    moves=Traffic(reads=2 * M * N, writes=M * N),
+    on_chip=2 * N,
+)
 
 
 class BackwardLiger(Peer):
@@ -75,18 +71,14 @@ class BackwardLiger(Peer):
         return lambda y, dy: _softmax_backward(dy, y, block, warps, False)
 
 
-class BackwardFlagGems(Peer):
-    """Of the package flag-gems. It tunes its tile itself."""
-
-    operation = SOFTMAX_BACKWARD
-    library = FLAG_GEMS
-    moves = Traffic(
+BackwardFlagGems = variant(  # it tunes its tile itself
+    Peer,
+    SOFTMAX_BACKWARD,
+    library=FLAG_GEMS,
+    published="flag_gems.ops:softmax_backward",
+    called=staticmethod(lambda function, y, dy: function(dy, y, 1, y.dtype)),
+    moves=Traffic(
         reads=sympy.Piecewise((2 * M * N, N <= WIDEST_TILE), (4 * M * N, True)), writes=M * N
-    )
-    on_chip = sympy.Piecewise((2 * N, N <= WIDEST_TILE), (sympy.Integer(2 * WIDEST_TILE), True))
-
-    @override
-    def function(self, y: torch.Tensor, dy: torch.Tensor) -> Gradient:
-        from flag_gems.ops import softmax_backward
-
-        return lambda y, dy: softmax_backward(dy, y, 1, y.dtype)
+    ),
+    on_chip=sympy.Piecewise((2 * N, N <= WIDEST_TILE), (sympy.Integer(2 * WIDEST_TILE), True)),
+)
