@@ -376,13 +376,12 @@ def _opened(sizes, single: gl.constexpr, HOW: gl.constexpr):  # type: ignore[no-
     slice_ = gl.arange(0, HOW.slices, gl.SliceLayout(1, layout))
     within = gl.arange(0, WIDTH, gl.SliceLayout(0, layout))
     columns = (slice_[:, None] * (0 if HOW.alone else WIDTH) + within[None, :]).to(gl.int64)
-    exists = 1  # Triton 3.6 returns no None
+    exists, end, at_end, ahead = 1, 0, 0, 0  # Triton 3.6 returns no None
     if HOW.several:  # the last row again where there are no more
         number = number * HOW.slices + slice_
         exists = number < sizes.rows
         number = gl.minimum(number, sizes.rows - 1)
     number, vectors = number.to(gl.int64), cols
-    end, at_end, ahead = 0, 0, 0
     cut: gl.constexpr = 2 if HOW.covers else 0 if HOW.row.even and not HOW.row.ends else 1
     if HOW.row.ends:
         end, at_end, vectors, ahead = ends_of(number, sizes.row_stride, cols, VECTOR, single)
@@ -420,8 +419,7 @@ def _own_elements(values, source, here, sizes, HOW: gl.constexpr):  # type: igno
             inside = _elements(here, i)
             if i >= row.FULL:  # noqa: SIM102, which the compiler decides
                 if at_last:
-                    place = source + (row.columns + i * row.CHUNK)
-                    value = gl.load(place, inside, float("-inf"))
+                    value = gl.load(source + row.columns + i * row.CHUNK, inside, float("-inf"))
             value = gl.where(inside, value, float("-inf"))
         own += (value,)
     return own

@@ -110,18 +110,13 @@ class CeLiger(Peer):
 
     @override
     def function(self, *inputs: torch.Tensor) -> Call:
-        return _liger(*inputs)
-
-
-class CeGradLiger(CeLiger):
-    """The same call, of which the gradient is looked at too."""
-
-    operation = CROSS_ENTROPY_GRAD
-
-    @override
-    def function(self, *inputs: torch.Tensor) -> Call:
         call = _liger(*inputs)
+        if self.operation is CROSS_ENTROPY:
+            return call
         return lambda logits, target: (call(logits, target), logits)
+
+
+CeGradLiger = variant(CeLiger, CROSS_ENTROPY_GRAD)  # of the same call the gradient is looked at too
 
 
 class _Recorder:

@@ -44,7 +44,7 @@ from typing_extensions import override
 from ..cluster.cut import reading
 from ..compiled import CompiledFormula
 from ..device import Device, device_of
-from ..kernel import Kernel, Shape, TorchFunction, power_of_two, variant, with_gradient
+from ..kernel import Shape, TorchFunction, power_of_two, variant, with_gradient
 from ..language import MOST_PROGRAMS
 from ..traffic import M, N, Traffic
 from . import rows
@@ -221,51 +221,44 @@ CeGradAuto = variant(
 # --- by PyTorch ---
 
 
-class CeNaive(Kernel):
-    """Eager PyTorch, operation by operation. It has no tunables."""
-
-    operation = CROSS_ENTROPY
-    backend = "eager"
-    moves = Traffic(reads=2 * M * N + 2 * M, writes=2 * M * N + 2 * M, read_bytes=8 * M)
-    on_chip = sympy.Integer(1)
-
-    @override
-    def __call__(self, logits: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-        p = torch.softmax(logits, dim=1)
-        return -torch.log(p).gather(1, target[:, None]).squeeze(1)
+def _naive(logits: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+    p = torch.softmax(logits, dim=1)
+    return -torch.log(p).gather(1, target[:, None]).squeeze(1)
 
 
-class CeTorch(TorchFunction):
-    """`F.cross_entropy` of each row."""
-
-    operation = CROSS_ENTROPY
-    moves = Traffic(reads=M * N + M, writes=M * N + M + 1, read_bytes=8 * M)
-    on_chip = N
-    function = staticmethod(partial(F.cross_entropy, reduction="none"))
+def _logprob_entropy(logits: torch.Tensor, target: torch.Tensor) -> Pair:
+    logp = torch.log_softmax(logits, 1)
+    return logp.gather(1, target[:, None]).squeeze(1), -(logp.exp() * logp).sum(1)
 
 
-class CeGradTorch(TorchFunction):
-    """`F.cross_entropy` of each row and its backward pass."""
-
-    operation = CROSS_ENTROPY_GRAD
-    backend = "eager"  # log-probabilities are rounded to the dtype before the gradient is taken
-    moves = Traffic(reads=3 * M * N + 2 * M + 1, writes=3 * M * N + 2 * M + 1, read_bytes=16 * M)
-    on_chip = N
-    function = staticmethod(partial(with_gradient, CeTorch.function))
-
-
-class LogprobEntropyTorch(Kernel):
-    """Eager PyTorch, operation by operation. It has no tunables."""
-
-    operation = LOGPROB_ENTROPY
-    backend = "eager"
-    moves = Traffic(reads=5 * M * N + 2 * M, writes=3 * M * N + 3 * M, read_bytes=8 * M)
-    on_chip = sympy.Integer(1)
-
-    @override
-    def __call__(self, logits: torch.Tensor, target: torch.Tensor) -> Pair:
-        logp = torch.log_softmax(logits, dim=1)
-        return logp.gather(1, target[:, None]).squeeze(1), -(logp.exp() * logp).sum(1)
+CeNaive = variant(
+    TorchFunction,
+    CROSS_ENTROPY,
+    function=staticmethod(_naive),
+    backend="eager",
+    moves=Traffic(reads=2 * M * N + 2 * M, writes=2 * M * N + 2 * M, read_bytes=8 * M),
+    on_chip=sympy.Integer(1),
+)
+CeTorch = variant(
+    TorchFunction,
+    CROSS_ENTROPY,
+    function=staticmethod(partial(F.cross_entropy, reduction="none")),
+    moves=Traffic(reads=M * N + M, writes=M * N + M + 1, read_bytes=8 * M),
+    on_chip=N,
+)
+CeGradTorch = variant(
+    CeTorch,
+    CROSS_ENTROPY_GRAD,
+    function=staticmethod(partial(with_gradient, CeTorch.function)),
+    backend="eager",  # log-probabilities are rounded to the dtype before the gradient is taken
+    moves=Traffic(reads=3 * M * N + 2 * M + 1, writes=3 * M * N + 2 * M + 1, read_bytes=16 * M),
+)
+LogprobEntropyTorch = variant(
+    CeNaive,
+    LOGPROB_ENTROPY,
+    function=staticmethod(_logprob_entropy),
+    moves=Traffic(reads=5 * M * N + 2 * M, writes=3 * M * N + 3 * M, read_bytes=8 * M),
+)
 
 
 def _loss(logits: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
@@ -286,11 +279,6 @@ def _loss_and_gradient(logits: torch.Tensor, target: torch.Tensor) -> Pair:
     return loss, _backward(logits, target, lse, torch.ones_like(lse))
 
 
-def _logprob_entropy(logits: torch.Tensor, target: torch.Tensor) -> Pair:
-    logp = torch.log_softmax(logits.float(), 1)
-    return logp.gather(1, target[:, None]).squeeze(1), -(logp.exp() * logp).sum(1)
-
-
 CeCompiled = variant(CompiledFormula, CROSS_ENTROPY, formula=staticmethod(_loss))
 CeBackwardCompiled = variant(
     CompiledFormula, CROSS_ENTROPY_BACKWARD, formula=staticmethod(_backward)
@@ -299,5 +287,7 @@ CeGradCompiled = variant(
     CompiledFormula, CROSS_ENTROPY_GRAD, formula=staticmethod(_loss_and_gradient)
 )
 LogprobEntropyCompiled = variant(
-    CompiledFormula, LOGPROB_ENTROPY, formula=staticmethod(_logprob_entropy)
+    CompiledFormula,
+    LOGPROB_ENTROPY,
+    formula=staticmethod(lambda logits, target: _logprob_entropy(logits.float(), target)),
 )

@@ -18,7 +18,7 @@ Source: `kernels.cross_entropy.cluster`, `kernels.cross_entropy.rows`; `torch.lo
 
 from __future__ import annotations
 
-from typing import Any
+from functools import partial
 
 import sympy
 import torch
@@ -145,17 +145,12 @@ def _with_gradient(logits: torch.Tensor, target: torch.Tensor) -> tuple[torch.Te
     return logprob, entropy, _backward(logits, target, lse, ones, entropy, ones)
 
 
-class LogprobEntropyGradTorch(LogprobEntropyTorch):
-    """Eager PyTorch, and its backward pass."""
-
-    operation = LOGPROB_ENTROPY_GRAD
-    moves = Traffic(reads=16 * M * N + 6 * M, writes=11 * M * N + 5 * M, read_bytes=16 * M)
-
-    @override
-    def __call__(self, logits: torch.Tensor, target: torch.Tensor) -> Any:
-        return with_gradient(super().__call__, logits, target)
-
-
+LogprobEntropyGradTorch = variant(
+    LogprobEntropyTorch,
+    LOGPROB_ENTROPY_GRAD,
+    function=staticmethod(partial(with_gradient, LogprobEntropyTorch.function)),
+    moves=Traffic(reads=16 * M * N + 6 * M, writes=11 * M * N + 5 * M, read_bytes=16 * M),
+)
 LogprobEntropyBackwardCompiled = variant(
     CompiledFormula, LOGPROB_ENTROPY_BACKWARD, formula=staticmethod(_backward)
 )

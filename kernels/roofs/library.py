@@ -15,7 +15,7 @@ from __future__ import annotations
 import sympy
 import torch
 
-from ..kernel import Kernel, TorchFunction
+from ..kernel import Kernel, TorchFunction, variant
 from ..traffic import M, N, Traffic
 from .operation import ADD, COPY, EDGE, MATMUL
 
@@ -24,30 +24,25 @@ def _copy(x: torch.Tensor) -> torch.Tensor:
     return torch.empty_like(x, memory_format=torch.contiguous_format).copy_(x)
 
 
-class Copy(TorchFunction):
-    """`Tensor.copy_` into a new tensor."""
-
-    operation = COPY
-    dtypes = (*Kernel.dtypes, torch.float64)
-    moves = Traffic(reads=M * N, writes=M * N)
-    on_chip = sympy.Integer(1)
-    function = staticmethod(_copy)
-
-
-class Add(TorchFunction):
-    """`torch.add` of the two matrices."""
-
-    operation = ADD
-    dtypes = (*Kernel.dtypes, torch.float64)
-    moves = Traffic(reads=2 * M * N, writes=M * N)
-    on_chip = sympy.Integer(2)
-    function = staticmethod(torch.add)
-
-
-class Matmul(TorchFunction):
-    """`torch.matmul`: the roof of multiplying."""
-
-    operation = MATMUL
-    moves = Traffic(reads=2 * N * EDGE, writes=EDGE * EDGE)
-    on_chip = sympy.Integer(1)
-    function = staticmethod(torch.matmul)
+Copy = variant(
+    TorchFunction,
+    COPY,
+    function=staticmethod(_copy),
+    dtypes=(*Kernel.dtypes, torch.float64),
+    moves=Traffic(reads=M * N, writes=M * N),
+    on_chip=sympy.Integer(1),
+)
+Add = variant(
+    Copy,
+    ADD,
+    function=staticmethod(torch.add),
+    moves=Traffic(reads=2 * M * N, writes=M * N),
+    on_chip=sympy.Integer(2),
+)
+Matmul = variant(
+    TorchFunction,
+    MATMUL,
+    function=staticmethod(torch.matmul),
+    moves=Traffic(reads=2 * N * EDGE, writes=EDGE * EDGE),
+    on_chip=sympy.Integer(1),
+)

@@ -21,7 +21,7 @@ from typing_extensions import override
 
 from ..attention.operation import no_heads
 from ..device import Device
-from ..kernel import Kernel, Shape, power_of_two
+from ..kernel import Kernel, Shape, power_of_two, variant
 from ..language import LARGEST_BLOCK, MOST_PROGRAMS, jit, tl
 from ..launch import load_hint, store_hint
 from ..traffic import M, N, Traffic
@@ -60,7 +60,7 @@ class Mover(Kernel):
 
     @override
     def __call__(self, *matrices: torch.Tensor) -> torch.Tensor:
-        return self.move(*matrices)
+        return self.move(*matrices, out=matrices[0] if self.overwrites else None)
 
     def move(self, *matrices: torch.Tensor, out: torch.Tensor | None = None) -> torch.Tensor:
         """The one matrix, or the sum of several of a shape, in new memory or in ``out``."""
@@ -97,36 +97,13 @@ class Mover(Kernel):
         return self.block_size or 32 * self.num_warps * THREAD_BYTES // dtype.itemsize
 
 
-class CopyTriton(Mover):
-    """A copy by a kernel of the same make as the variants; see `Mover`."""
-
-    operation = COPY
-    moves = Traffic(reads=M * N, writes=M * N)
-
-
-class CopyInPlace(Mover):
-    """A copy that stores each tile where it was loaded from; see `Mover`.
-
-    It is the roof of kernels that leave their output where their input was. It is a kernel of the
-    operation copy. So the copy roof of a sweep that has it is the faster of both, and no kernel
-    beats the roof only because it writes in place. No answer shows whether it stores at all,
-    because the matrix holds the answer from the start. Its counted requests show it.
-    """
-
-    operation = COPY
-    overwrites = "x"
-    moves = Traffic(reads=M * N, writes=M * N)
-
-    @override
-    def __call__(self, *matrices: torch.Tensor) -> torch.Tensor:
-        return self.move(*matrices, out=matrices[0])
-
-
-class AddTriton(Mover):
-    """The sum: a copy with a second matrix to read; see `Mover`."""
-
-    operation = ADD
-    moves = Traffic(reads=2 * M * N, writes=M * N)
+CopyTriton = variant(Mover, COPY, moves=Traffic(reads=M * N, writes=M * N))
+# The roof of kernels that leave their output where their input was. It is a copy, so that the copy
+# roof of a sweep that has it is the faster of both, and no kernel beats the roof only because it
+# writes in place. No answer shows whether it stores at all, because the matrix holds the answer
+# from the start. Its counted requests show it.
+CopyInPlace = variant(CopyTriton, COPY, overwrites="x")
+AddTriton = variant(Mover, ADD, moves=Traffic(reads=2 * M * N, writes=M * N))
 
 
 @dataclass(frozen=True)

@@ -30,11 +30,12 @@ import torch
 from typing_extensions import override
 
 from ..compiled import CompiledFormula
-from ..kernel import Kernel, TorchFunction
+from ..kernel import Kernel, TorchFunction, variant
 from ..traffic import M, N, Traffic
 from .operation import SOFTMAX
 from .tiles import statistics_dtype
 
+DTYPES = (*Kernel.dtypes, torch.float64)
 PROFILING_RUNS = 3  # of TorchScript: two record types and shapes, the third compiles for them
 
 
@@ -59,7 +60,7 @@ class Naive(Kernel):
 
     operation = SOFTMAX
     backend = "eager"
-    dtypes = (*Kernel.dtypes, torch.float64)
+    dtypes = DTYPES
     moves = Traffic(reads=5 * M * N + 2 * M, writes=3 * M * N + 2 * M)
     on_chip = sympy.Integer(1)
 
@@ -105,27 +106,13 @@ def _softmax(x: torch.Tensor) -> torch.Tensor:
     return torch.softmax(x, dim=1)
 
 
-class TorchSoftmax(TorchFunction):
-    """`torch.softmax` along the rows."""
-
-    operation = SOFTMAX
-    dtypes = (*Kernel.dtypes, torch.float64)
-    moves = Traffic(reads=M * N, writes=M * N)
-    on_chip = N
-    function = staticmethod(_softmax)
-
-
-class Compiled(CompiledFormula):
-    """The five operations of `Naive`; see `CompiledFormula`."""
-
-    operation = SOFTMAX
-    dtypes = (*Kernel.dtypes, torch.float64)
-    formula = staticmethod(_naive)
-
-
-class CompiledSoftmax(CompiledFormula):
-    """`torch.softmax` along the rows; see `CompiledFormula`."""
-
-    operation = SOFTMAX
-    dtypes = (*Kernel.dtypes, torch.float64)
-    formula = staticmethod(_softmax)
+TorchSoftmax = variant(
+    TorchFunction,
+    SOFTMAX,
+    function=staticmethod(_softmax),
+    dtypes=DTYPES,
+    moves=Traffic(reads=M * N, writes=M * N),
+    on_chip=N,
+)
+Compiled = variant(CompiledFormula, SOFTMAX, formula=staticmethod(_naive), dtypes=DTYPES)
+CompiledSoftmax = variant(CompiledFormula, SOFTMAX, formula=staticmethod(_softmax), dtypes=DTYPES)
