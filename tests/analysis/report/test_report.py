@@ -110,6 +110,8 @@ def test_the_result_is_the_mean_of_the_points_in_every_digit(made: tuple[Inputs,
     for table in tables_of(inputs, ["headline", "operations"])[0].values():
         for line in table.lines:
             assert " ".join(line) in text, line
+    line = dict(zip(table.heads, table.lines[0], strict=True))
+    assert f"{line['speed / fastest public']} times as fast" in found.text("operations")
 
 
 def test_it_says_which_rows_it_is_of_and_sources_have_figures_and_claims(
