@@ -63,7 +63,7 @@ def test_a_sweep_killed_many_times_ends_with_every_point_done_once(
     sweep: Command, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
-    cols = [3, 31, 64, *range(101, 103 + KILLS // 2)]  # two rows or so before a kill
+    cols = [3, 31, 64, *range(101, 103 + KILLS)]  # more than three rows before a kill
     asked = ["kernel=good,torch", *shape(8, cols), "dtype=float32", "rounds=2"]
     dice = random.Random(11)
     after_new_rows = 0
