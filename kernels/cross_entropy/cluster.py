@@ -408,7 +408,7 @@ def _elements(here, i: gl.constexpr):  # type: ignore[no-untyped-def]
 def _own_elements(values, source, here, sizes, HOW: gl.constexpr):  # type: ignore[no-untyped-def]
     """The chunks of covered rows, of which the neighbours' elements become −∞.
 
-    Those of the matrix's last vector, which may extend beyond its memory, are read one by one.
+    The matrix's last vector may extend beyond its memory: the last program reads by elements.
     """
     row = here.row
     own = ()  # type: tuple[gl.tensor, ...]
@@ -454,10 +454,10 @@ def _store(y, stride, i: gl.constexpr, value, here, HOW: gl.constexpr):  # type:
 def _row_at(pointer, stride, here, HOW: gl.constexpr):  # type: ignore[no-untyped-def]
     """Pointers to the first element of rows, and to their first vector, or covering vector."""
     VECTOR: gl.constexpr = HOW.row.vector
-    first, vectors = row_at(pointer, here.number, stride, VECTOR, HOW.row.ends)
     if HOW.covers:
         begin = here.number * gl.cast(stride, gl.int64)
-        first, vectors = pointer + begin, pointer + begin // VECTOR * VECTOR
+        return pointer + begin, (pointer + begin // VECTOR * VECTOR)[:, None]
+    first, vectors = row_at(pointer, here.number, stride, VECTOR, HOW.row.ends)
     if HOW.several:
         vectors = vectors[:, None]
     return first, vectors

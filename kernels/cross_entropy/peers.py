@@ -29,7 +29,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 from unittest.mock import patch
 
 import sympy
@@ -37,7 +37,7 @@ import torch
 from typing_extensions import override
 
 from ..device import Device
-from ..kernel import Operation, Shape, variant, with_gradient
+from ..kernel import Shape, variant, with_gradient
 from ..peer import FLA, FLAG_GEMS, LIGER, QUACK, TRL, VECTOR_BYTES, Peer, row_of_quack
 from ..traffic import M, N, Traffic
 from .operation import (
@@ -102,7 +102,7 @@ CeBackwardQuack = variant(
 class CeLiger(Peer):
     """The loss, and its gradient over the logits, by the kernel of the package liger-kernel."""
 
-    operation: ClassVar[Operation] = CROSS_ENTROPY
+    operation = CROSS_ENTROPY
     library = LIGER
     overwrites = "logits"
     moves = Traffic(reads=2 * M * N + M, writes=M * N + 3 * M, read_bytes=8 * M)
