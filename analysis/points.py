@@ -3,8 +3,8 @@
 A point is a shape and dtype under one protocol on one GPU. At a point a rival's time stands over
 ours in the same visit, which is a round of a recording. One kernel of each operation stands for
 this project; ``by:`` in ``conf/kernel`` says who made the others. Rows of two sets are never mixed:
-of each operation and card the set with most public kernels counts, of those with `ENOUGH` points,
-and where several have as many, the one with most samples.
+of each operation and card, for tuned widths and for others, the set with most public kernels
+counts, of those with `ENOUGH` points, and where several have as many, the one with most points.
 The mean of ratios, its interval and the share of a roof are defined here, once.
 """
 
@@ -48,6 +48,7 @@ NEEDS = (
 )
 PLACE = ["gpu", "timer", "cache", "rows", "cols", "dtype"]
 VISIT = ["recording", "round"]
+SPOKEN = ["gpu", "tuned"]  # what one set of an operation's rows speaks for
 NAMED = {  # what columns of rows are called here
     "time_us": "us",
     "time_low_us": "low_us",
@@ -116,13 +117,12 @@ def points(frame: pd.DataFrame, operation: str = OPERATION, ours: str = "") -> p
     both = roles.transform(lambda found: {"ours", "peer"} <= set(found)).astype(bool)
     kept = (here[both] if len(here) else here)[COLUMNS].rename(columns=NAMED)
     peers = kept[kept["role"] == "peer"].drop_duplicates([*PLACE, "set", "kernel"])
-    peers = peers.assign(samples=peers["samples_us"].map(len))
-    by_set = peers.groupby(["gpu", "set"])
-    sets = by_set["kernel"].agg(["nunique", "size"]).join(by_set["samples"].sum())
-    places = sets["size"] / sets["nunique"]
-    sets = sets[places >= ENOUGH * places.groupby("gpu").transform("max")]
-    sets = sets.sort_values(["nunique", "samples"]).groupby("gpu").tail(1)
-    best = kept[pd.MultiIndex.from_frame(kept[["gpu", "set"]]).isin(sets.index)]
+    sets = peers.groupby([*SPOKEN, "set"])["kernel"].agg(["nunique", "size"])
+    sets = sets.assign(places=sets["size"] / sets["nunique"])
+    most = sets.groupby(SPOKEN)["places"].transform("max")
+    sets = sets[sets["places"] >= ENOUGH * most].sort_values(["nunique", "places"])
+    sets = sets.groupby(SPOKEN).tail(1)
+    best = kept[pd.MultiIndex.from_frame(kept[[*SPOKEN, "set"]]).isin(sets.index)]
     order: dict[Any, list[Any]] = {"timer": [*TIMERS], "dtype": [*ITEM_BYTES]}
     order |= {"tuned": [True, False], "gpu": [*best["gpu"].value_counts().index]}
     return best.sort_values(

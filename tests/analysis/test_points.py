@@ -167,13 +167,13 @@ def test_an_operation_has_its_own_kernels_roof_and_bytes(tmp_path: Path) -> None
 
 
 def test_rows_of_two_sets_never_meet(tmp_path: Path) -> None:
-    for name, ours, samples in (("a", 50.0, 9), ("b", 80.0, 9), ("c", 60.0, 3)):
-        folder, more = tmp_path / name / "sweep", {"sweep": name, "samples_us": [90.0] * samples}
-        rows = [*timed("auto", ours, **more), *timed("torch", 100.0, **more)]
-        write(folder, rows + timed("quack", 90.0, **more) * (name != "a"))
+    for name, widths in (("a", [1024, 2048]), ("b", [1024, 2048]), ("c", [1024]), ("d", [777])):
+        folder, kernels = tmp_path / name / "sweep", ["auto", "torch", "quack"][: 3 - (name == "a")]
+        write(folder, [row(one, n, time_us=90.0, sweep=name) for one in kernels for n in widths])
         (folder / "sweep.json").write_text('{"sweep": "s"}')
     frame = load(tmp_path)
-    assert set(frame["set"]) == {"a", "b", "c"}
-    # of the sets with more public kernels the one with more samples
-    assert set(points(frame)["set"]) == {"b"}
+    assert set(frame["set"]) == {"a", "b", "c", "d"}
+    # of the sets with more public kernels the one with more points, and another at other widths
+    found = points(frame).groupby("tuned")["set"].unique().map(list)
+    assert found.to_dict() == {True: ["b"], False: ["d"]}
     assert Inputs(tmp_path, tmp_path, frame, Records(), {}).main["set"].nunique() == 1
