@@ -63,6 +63,11 @@ class Inputs:
     ours: str = ""  # the kernel compared with the public ones; empty for the one of ``conf/kernel``
 
     @cached_property
+    def gpus(self) -> list[str]:
+        """The cards as their drivers name them, that with most rows first."""
+        return [*map(str, self.frame["gpu"].value_counts().index)]
+
+    @cached_property
     def points(self) -> dict[str, pd.DataFrame]:
         """By operation our kernel beside the public ones, as `analysis.points.points` gives it."""
         return all_points(self.frame, self.ours)

@@ -52,12 +52,11 @@ def judge_own(inputs: Inputs, gpu: str) -> list[Judgement]:
 def run(options: argparse.Namespace) -> int:
     """Judges the claims on each GPU that can test one, audits the printed numbers, writes both."""
     inputs = read_inputs(options.rows, options.out, "claims", options.ours)
-    every = {gpu: of_gpu(inputs, gpu) for gpu in sorted(inputs.frame["gpu"].unique())}
+    every = {gpu: of_gpu(inputs, gpu) for gpu in inputs.gpus}
     found = {gpu: [*judge(mine, gpu), *judge_own(mine, gpu)] for gpu, mine in every.items()}
-    # the card that tests the most claims has the plain names
-    tested = {gpu: sum(one.word != NOT_MEASURED for one in found[gpu]) for gpu in every}
-    first, *others = sorted(every, key=lambda gpu: -tested[gpu])
-    told = [first, *(gpu for gpu in others if tested[gpu])]
+    first = inputs.gpus[0]  # has the plain names
+    tested = {gpu for gpu in every for one in found[gpu] if one.word != NOT_MEASURED}
+    told = [gpu for gpu in every if gpu == first or gpu in tested]
     tables = {"audit": audit_table()}
     for gpu in told:
         for one in found[gpu]:

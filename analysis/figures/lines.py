@@ -59,8 +59,7 @@ class LineFigure:
 
     def pages(self, inputs: Inputs) -> list[style.Page]:
         """A picture for each GPU whose rows allow it."""
-        gpus = sorted(inputs.main["gpu"].unique())
-        found = [select(inputs.main, gpu, self.query) for gpu in gpus]
+        found = [select(inputs.main, gpu, self.query) for gpu in inputs.gpus]
         return [self.page(shown) for shown in found if shown and shown.own[self.y].notna().any()]
 
     def page(self, shown: Selection) -> style.Page:

@@ -54,7 +54,7 @@ class Exhibit:
     label: str = ""  # the source's own id, such as ``A-fig2``
     pictures: list[Mapping[str, Any]] = field(default_factory=list)
     tables: list[Table] = field(default_factory=list)
-    claims: list[Judgement] = field(default_factory=list)
+    claims: list[Sequence[Judgement]] = field(default_factory=list)  # each on every card
     missing: str = ""  # why there is no picture where there should be one
 
 
@@ -73,14 +73,16 @@ def page(inputs: Inputs) -> str:
     every = list(pictures(inputs))
     drawn, more = every[:MOST_PICTURES], len(every) - MOST_PICTURES
     needs = {one.id: one.needs for one in FIGURES if one not in {figure for figure, _ in every}}
-    tables, lacking = tables_of(inputs)
-    gpus = sorted(map(str, inputs.main["gpu"].unique()))
+    (tables, lacking), gpus = tables_of(inputs), inputs.gpus
+    by_card = sorted(tables, key=lambda name: [slug(gpu) in name for gpu in gpus][::-1])
+    tables = {name: tables[name] for name in by_card}
     lines, first = (tables.pop(name, None) for name in ("operations", FIRST))
     files = (HERE / "page.css", STEPPER / "stepper.css", HERE / "page.js", STEPPER / "stepper.js")
     *styles, script, other = (path.read_text(encoding="utf-8") for path in files)
     style, scripts = "".join(styles), [script, other]
     by_operation = {line[0]: line for line in lines.lines} if lines else {}
-    claims = [one for gpu in gpus for one in judge(inputs, gpu)]
+    claims = [*zip(*(judge(inputs, gpu) for gpu in gpus), strict=True)]
+    own = filter(None, [judge_own(inputs, gpu) for gpu in gpus])
     exhibits = _exhibits(drawn, tables, [OPERATION, *by_operation], claims, needs)
     names = sorted(name for letter, name in exhibits if not letter)
     names.sort(key=[OPERATION, *by_operation, *names].index)  # as in the table of all operations
@@ -92,20 +94,14 @@ def page(inputs: Inputs) -> str:
         "headline": first,
         "every": lines,
         "lead": [_shown(*one) for one in drawn if one[0].id == FIRST],
-        "sources": {
-            letter: (
-                source,
-                sorted(exhibits[letter, ""].values(), key=lambda one: (not one.label, one.label)),
-            )
-            for letter, source in sources().items()
-        },
+        "sources": {at: (one, exhibits[at, ""].values()) for at, one in sources().items()},
         "audit": list(audit()),
         "labels": {label for own in exhibits.values() for label in own},
         "operations": [
             (name, by_operation.get(name, ()), [*exhibits["", name].values()]) for name in names
         ],
-        "own": [one for gpu in gpus for one in judge_own(inputs, gpu)],
-        "several": len(gpus) > 1,
+        "own": [*zip(*own, strict=True)],
+        "gpus": gpus,
         "measured": [table for stem, table in tables.items() if stem.startswith(MEASURED)],
         "missing": [*[f"{more} more pictures"] * (more > 0), *needs.values(), *lacking],
         "steps": stepper.steps(stepper.example()),
@@ -121,6 +117,7 @@ def page(inputs: Inputs) -> str:
     )
     templates.globals |= {"label_of": label_of, "most_lines": MOST_LINES, "folded": FOLDED}
     templates.filters |= {"ticks": ticks, "slug": slug, "digits": stepper.digits}
+    templates.filters |= {"card": lambda gpu: card_of(gpu).name}
     return templates.get_template("page.html").render(context)
 
 
@@ -139,7 +136,7 @@ def _exhibits(
     drawn: Sequence[Picture],
     tables: Mapping[str, Table],
     known: Sequence[str],
-    claims: Sequence[Judgement],
+    claims: Sequence[Sequence[Judgement]],
     needs: Mapping[str, str],
 ) -> Exhibits:
     """The pictures, tables and claims of each source by label, and what each operation has."""
@@ -159,12 +156,12 @@ def _exhibits(
             name = next((one for one in by_length if f"-{slug(one)}-" in f"{stem}-"), OPERATION)
             at("", name, "", f"Tables of {name}").tables.append(table)
     lacking = {label_of(name): text.partition(" needs ")[2] for name, text in needs.items()}
-    for claim in claims:
+    for claim, *others in claims:
         label = label_of(claim.figure)
         label = label if label.startswith(claim.source) else ""  # none, or of another source
         title = "not drawn" if label else f"Claims of {claim.source} without a figure"
         exhibit = Exhibit(title, label, missing=lacking.get(label, "other rows") if label else "")
-        found[claim.source, ""].setdefault(label, exhibit).claims.append(claim)
+        found[claim.source, ""].setdefault(label, exhibit).claims.append((claim, *others))
     return found
 
 
@@ -196,7 +193,6 @@ def _opening(inputs: Inputs) -> dict[str, Any]:
     return {
         "rows": f"{len(frame):,}",
         "place": visible(str(inputs.rows), None),
-        "cards": sorted({card_of(str(gpu)).name for gpu in frame["gpu"].unique()}),
         "days": sorted({day for day in days if re.fullmatch(r"\d{4}-\d\d-\d\d", day)}),
         "commits": [name for name, _ in commits.most_common()],
         "hash": rows_hash(frame),
