@@ -10,7 +10,7 @@ import hashlib
 import json
 from array import array
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
@@ -63,9 +63,11 @@ class Inputs:
     ours: str = ""  # the kernel compared with the public ones; empty for the one of ``conf/kernel``
 
     @cached_property
-    def gpus(self) -> list[str]:
-        """The cards as their drivers name them, that with most rows first."""
-        return [*map(str, self.frame["gpu"].value_counts().index)]
+    def by_gpu(self) -> dict[str, Inputs]:
+        """The same with each card's rows alone, the card with most rows first."""
+        alone = {str(gpu): rows for gpu, rows in self.frame.groupby("gpu")}
+        gpus = sorted(alone, key=lambda gpu: -len(alone[gpu]))
+        return {gpu: replace(self, frame=alone[gpu]) if gpus[1:] else self for gpu in gpus}
 
     @cached_property
     def points(self) -> dict[str, pd.DataFrame]:

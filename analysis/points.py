@@ -119,9 +119,8 @@ def points(frame: pd.DataFrame, operation: str = OPERATION, ours: str = "") -> p
     peers = kept[kept["role"] == "peer"].drop_duplicates([*PLACE, "set", "kernel"])
     sets = peers.groupby([*SPOKEN, "set"])["kernel"].agg(["nunique", "size"])
     sets = sets.assign(places=sets["size"] / sets["nunique"])
-    most = sets.groupby(SPOKEN)["places"].transform("max")
-    sets = sets[sets["places"] >= ENOUGH * most].sort_values(["nunique", "places"])
-    sets = sets.groupby(SPOKEN).tail(1)
+    sets = sets[sets["places"] >= ENOUGH * sets.groupby(SPOKEN)["places"].transform("max")]
+    sets = sets.sort_values(["nunique", "places"]).groupby(SPOKEN).tail(1)
     best = kept[pd.MultiIndex.from_frame(kept[[*SPOKEN, "set"]]).isin(sets.index)]
     order: dict[Any, list[Any]] = {"timer": [*TIMERS], "dtype": [*ITEM_BYTES]}
     order |= {"tuned": [True, False], "gpu": [*best["gpu"].value_counts().index]}
@@ -258,9 +257,8 @@ def geomean(found: pd.DataFrame, over: str = "peers") -> Mean | None:
     if both.empty:
         return None
     logs = np.log(both["rival_us"] * both["less"] / _held_to_roof(found, both))
-    times = both.assign(
-        log=logs, point=both.groupby(PLACE, sort=False).ngroup(), recording=_joined_cards(both)
-    )
+    point = both.groupby(PLACE, sort=False).ngroup()
+    times = both.assign(log=logs, point=point, recording=_joined_cards(both))
     each = times.groupby("point").agg({"log": "mean", "cols": "first", "recording": "nunique"})
     value, recordings = math.exp(each["log"].mean()), times["recording"].nunique()
     everywhere = each.index[each["recording"] == recordings]

@@ -17,7 +17,7 @@ import pandas as pd
 
 from analysis.__main__ import finish
 from analysis.claims import a, b, c, d, e, own
-from analysis.claims.measure import Card, of_gpu
+from analysis.claims.measure import Card
 from analysis.claims.verdict import NOT_MEASURED, OURS, WORDS, Judgement, Measure, Part, judged
 from analysis.figures.style import slug
 from analysis.format import Cell, Table, keys_of, table, texts, write_table
@@ -38,7 +38,7 @@ def claims_of(modules: Iterable[ModuleType]) -> list[Measure]:
 
 def judge(inputs: Inputs, gpu: str, modules: Iterable[ModuleType] = SOURCES) -> list[Judgement]:
     """The claims of some modules, by default the sources', by the rows of one GPU."""
-    card = Card(gpu, of_gpu(inputs, gpu))
+    card = Card(gpu, inputs.by_gpu[gpu])
     return [judged(one, card) for one in claims_of(modules)]
 
 
@@ -52,17 +52,15 @@ def judge_own(inputs: Inputs, gpu: str) -> list[Judgement]:
 def run(options: argparse.Namespace) -> int:
     """Judges the claims on each GPU that can test one, audits the printed numbers, writes both."""
     inputs = read_inputs(options.rows, options.out, "claims", options.ours)
-    every = {gpu: of_gpu(inputs, gpu) for gpu in inputs.gpus}
-    found = {gpu: [*judge(mine, gpu), *judge_own(mine, gpu)] for gpu, mine in every.items()}
-    first = inputs.gpus[0]  # has the plain names
-    tested = {gpu for gpu in every for one in found[gpu] if one.word != NOT_MEASURED}
-    told = [gpu for gpu in every if gpu == first or gpu in tested]
+    found = {gpu: [*judge(inputs, gpu), *judge_own(inputs, gpu)] for gpu in inputs.by_gpu}
+    tested = {gpu for gpu in found for one in found[gpu] if one.word != NOT_MEASURED}
+    told = [gpu for i, gpu in enumerate(found) if i == 0 or gpu in tested]
     tables = {"audit": audit_table()}
     for gpu in told:
         for one in found[gpu]:
             print(f"{one.id:3}  {one.verdict:30}  {one.statement}")
-        for stem, made in claims_tables(every[gpu].frame, found[gpu]).items():
-            tables[stem if gpu == first else f"{stem}-{slug(gpu)}"] = made
+        for stem, made in claims_tables(inputs.by_gpu[gpu].frame, found[gpu]).items():
+            tables[stem if gpu == told[0] else f"{stem}-{slug(gpu)}"] = made
             if made.notes:
                 print(f"{made.title}, {made.notes[0]}")
     finish([path for stem, one in tables.items() for path in write_table(inputs.out, stem, one)])

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 import pandas as pd
@@ -74,7 +75,7 @@ class Card:
     """One GPU and the rows and records of it."""
 
     gpu: str  # as its driver names it
-    inputs: Inputs  # of this GPU alone: `of_gpu`
+    inputs: Inputs  # of this GPU alone: which sets count is chosen for each
 
     def ratio(self, top: str, bottom: str, where: Where = ANY, mean: bool = False) -> Points:
         """One kernel's time over another's: how many times as fast ``bottom`` is.
@@ -175,7 +176,10 @@ class Card:
         Of a claimed failure, points that the kernel itself refused or that no card ran decide
         nothing.
         """
-        rows, expected = self._rows(kernel, where), f"every point {' or '.join(statuses)}"
+        rows, expected = (
+            self._rows(kernel, where),
+            f"every point {' or '.join(statuses)}",
+        )
         if "ok" not in statuses:
             rows = rows[(rows["backend"] != "interpreter") & (rows["status"] != "unsupported")]
         if rows.empty:
@@ -187,35 +191,34 @@ class Card:
         direction = {1: "worse", -1: "better"}.get(gain, "") if outcome == "no" else ""
         return Part(label, expected, note, outcome, labels=labels, direction=direction)
 
-    def _rows(self, kernel: str, where: Where) -> pd.DataFrame:
+    def _rows(self, kernel: str, where: Where, frame: Any = None) -> pd.DataFrame:
         """A kernel's rows there, each visit to a point once: at the newest of its code."""
-        found = where.of(_of_kernel(self.inputs.main, kernel))
+        found = where.of(_of_kernel(self.inputs.main if frame is None else frame, kernel))
         return found.drop_duplicates(VISIT, keep="last").copy()
 
     def _timed(
-        self, kernels: Iterable[str], where: Where, doubtful: bool = False
+        self, kernels: Sequence[str], where: Where, doubtful: bool = False
     ) -> list[pd.DataFrame]:
-        """Each kernel's times as `analysis.points` names them, under the first protocol of all."""
-        found = []
-        for kernel in kernels:
-            rows = self._rows(kernel, where)
-            time = rows["time_us"]
-            low, high = (rows[end].fillna(time) for end in ("time_low_us", "time_high_us"))
-            # a time outside its own interval does not count
-            good = timed(rows) & low.gt(0) & (low <= time) & (time <= high)
-            rows = rows[good & (doubtful | ~rows["above_roof"])]
-            found.append(rows.rename_axis("label").reset_index().rename(columns=beside.NAMED))
-        for timer, state in PROTOCOLS:
-            alike = [one[(one["timer"] == timer) & (one["cache"] == state)] for one in found]
-            if all(map(len, alike)):
-                return alike
+        """Each kernel's times as `analysis.points` names them, under the first protocol of all.
+
+        All are of `Inputs.main`, or else of the first set that has them in one recording.
+        """
+        sets = (rows for _, rows in self.inputs.frame.groupby("set"))
+        for frame in chain([self.inputs.main], sets):
+            found = list[pd.DataFrame]()
+            for kernel in kernels:
+                rows = self._rows(kernel, where, frame)
+                time = rows["time_us"]
+                low, high = (rows[end].fillna(time) for end in ("time_low_us", "time_high_us"))
+                # a time outside its own interval does not count
+                good = timed(rows) & low.gt(0) & (low <= time) & (time <= high)
+                rows = rows[good & (doubtful | ~rows["above_roof"])]
+                found.append(rows.rename_axis("label").reset_index().rename(columns=beside.NAMED))
+            for timer, state in PROTOCOLS:
+                alike = [one[(one["timer"] == timer) & (one["cache"] == state)] for one in found]
+                if set.intersection(*(set(one["recording"]) for one in alike)):
+                    return alike
         return [one[:0] for one in found]
-
-
-def of_gpu(inputs: Inputs, gpu: str) -> Inputs:
-    """The inputs with the rows of one GPU alone: which sets count is chosen for each GPU."""
-    mine = inputs.frame["gpu"] == gpu
-    return inputs if mine.all() else replace(inputs, frame=inputs.frame[mine])
 
 
 def growth(

@@ -59,7 +59,7 @@ class LineFigure:
 
     def pages(self, inputs: Inputs) -> list[style.Page]:
         """A picture for each GPU whose rows allow it."""
-        found = [select(inputs.main, gpu, self.query) for gpu in inputs.gpus]
+        found = [select(inputs.main, gpu, self.query) for gpu in inputs.by_gpu]
         return [self.page(shown) for shown in found if shown and shown.own[self.y].notna().any()]
 
     def page(self, shown: Selection) -> style.Page:

@@ -73,7 +73,7 @@ def page(inputs: Inputs) -> str:
     every = list(pictures(inputs))
     drawn, more = every[:MOST_PICTURES], len(every) - MOST_PICTURES
     needs = {one.id: one.needs for one in FIGURES if one not in {figure for figure, _ in every}}
-    (tables, lacking), gpus = tables_of(inputs), inputs.gpus
+    (tables, lacking), gpus = tables_of(inputs), [*inputs.by_gpu]
     by_card = sorted(tables, key=lambda name: [slug(gpu) in name for gpu in gpus][::-1])
     tables = {name: tables[name] for name in by_card}
     lines, first = (tables.pop(name, None) for name in ("operations", FIRST))

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import matplotlib
 import numpy as np
-import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.text import Text
 
@@ -20,12 +19,8 @@ from tests.analysis.plausible import write
 NARROW = (256, 512, 1024, 2048, 4096, 8192)
 
 
-def frame_of(folder: Path, rows: Sequence[Row]) -> pd.DataFrame:
-    return load(write(folder / "rows", rows))
-
-
 def inputs_of(folder: Path, rows: Sequence[Row], records: Records | None = None) -> Inputs:
-    return Inputs(folder, folder, frame_of(folder, rows), records or Records(), {})
+    return Inputs(folder, folder, load(write(folder / "rows", rows)), records or Records(), {})
 
 
 def pages(folder: Path, figure: Figure | LineFigure, rows: Sequence[Row]) -> list[Page]:

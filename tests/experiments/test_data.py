@@ -34,11 +34,6 @@ def test_a_row_comes_back_as_it_was_written_also_with_the_most_samples(tmp_path:
     assert max(map(len, path.read_bytes().splitlines())) < LINE_BYTES
 
 
-def with_text(field: str, text: str) -> str:
-    """A row's line in which a field's JSON is replaced as a text."""
-    return json.dumps(json.loads(LINE) | {field: "@"}).replace('"@"', text)
-
-
 BOUNDS = [
     ("rows", '"4096"'), ("rows", "4096.0"), ("rows", "true"), ("cols", str(2**40 + 1)),
     ("card", "65536"), ("attempt", "0"), ("compulsory_bytes", str(10**9)), ("model_reads", "-7"),
@@ -55,7 +50,10 @@ LINES = {
     "{nonsense": "not JSON",
     "[1]": "a row is a JSON object",
     '{"schema_version": 99}': "schema_version 99; this version reads 1",
-    **{with_text(field, text): f"{field}|not JSON|64 bit" for field, text in BOUNDS},
+    **{  # a row's line in which a field's JSON is replaced as a text
+        json.dumps(json.loads(LINE) | {name: "@"}).replace('"@"', text): f"{name}|not JSON|64 bit"
+        for name, text in BOUNDS
+    },
 }
 
 

@@ -88,6 +88,8 @@ def made(small_pictures: None, tmp_path_factory: pytest.TempPathFactory) -> tupl
     ours = {"auto": 66.0, "torch": 100.0, "quack": 70.0, "copy": 65.0}
     rows = [*paper(), *point(8192, **ours), *point(131072, **{k: 16 * ours[k] for k in ours})]
     write(folder / "card" / "one", rows)
+    card = {"gpu": "NVIDIA H100 80GB HBM3", "sweep": "other"}
+    write(folder / "other" / "one", [one.model_copy(update=card) for one in paper([256, 4096])])
     record_files(folder, counts=[count("online"), count("naive")], counters=h200())
     record_files(folder, traces=[trace("naive"), trace("fused"), trace("online")])
     days = '{"first": "2026-11-23", "last": "2026-11-24", "b": "<b>", "c": 7}'
@@ -120,13 +122,17 @@ def test_it_says_which_rows_it_is_of_and_sources_have_figures_and_claims(
     inputs, found = made
     sound(found)
     opening = found.text()[: found.text().index("The result")]
-    rows = f"{len(inputs.frame)} rows of NVIDIA H200"
+    rows = f"{len(inputs.frame)} rows of NVIDIA H200, NVIDIA H100 SXM"
     days = "recorded 2026-11-23 to 2026-11-24 ,"
     for words in (rows, days, "by commit 0123456789ab", str(inputs.rows)):
         assert words in opening, words
     assert {"A-fig2", "D-fig1", "C-viz", "A4", "B2", "D2", "E1"} <= set(found.all("id"))
     assert "4× faster" in found.text("A4")
-    assert re.search("reproduced|undecided|not measured", found.text("A4"))
+    # each claim once, with each card's verdict; the table of sources counts those of the first
+    word = "(?:not )?(?:reproduced|measured)|undecided|contradicted"
+    assert re.search(f"({word}) NVIDIA H200 . ({word}) NVIDIA H100 SXM", found.text("A4"))
+    of_a = re.findall(rf"(\d+) (?:{word})", found.text("sources").partition("B Online")[0])
+    assert sum(map(int, of_a)) == len([one for one in found.all("id") if re.match(r"A\d", one)])
 
 
 @pytest.mark.parametrize(
