@@ -99,6 +99,7 @@ def _pages(heads: bool, name: str, title: str, inputs: Inputs) -> list[Page]:
     points = ordered(points[of_heads.eq(heads) & points["kernel"].map(maker).ne("")], "operation")
     groups = points.dropna(subset="share").groupby(["operation", "kernel", "gpu"], sort=False)
     shares = groups["share"].agg(mean_share).unstack("gpu")
+    shares = shares[[gpu for gpu in inputs.by_gpu if gpu in shares]]
     if shares.empty:
         return []
     height = EACH * (len(shares) + shares.index.unique(0).size)

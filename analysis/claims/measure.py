@@ -176,10 +176,7 @@ class Card:
         Of a claimed failure, points that the kernel itself refused or that no card ran decide
         nothing.
         """
-        rows, expected = (
-            self._rows(kernel, where),
-            f"every point {' or '.join(statuses)}",
-        )
+        rows, expected = self._rows(kernel, where), f"every point {' or '.join(statuses)}"
         if "ok" not in statuses:
             rows = rows[(rows["backend"] != "interpreter") & (rows["status"] != "unsupported")]
         if rows.empty:
