@@ -54,13 +54,13 @@ def run(options: argparse.Namespace) -> int:
     inputs = read_inputs(options.rows, options.out, "claims", options.ours)
     found = {gpu: [*judge(inputs, gpu), *judge_own(inputs, gpu)] for gpu in inputs.by_gpu}
     tested = {gpu for gpu in found for one in found[gpu] if one.word != NOT_MEASURED}
-    told = [gpu for i, gpu in enumerate(found) if i == 0 or gpu in tested]
+    written = [gpu for i, gpu in enumerate(found) if i == 0 or gpu in tested]
     tables = {"audit": audit_table()}
-    for gpu in told:
+    for gpu in written:
         for one in found[gpu]:
             print(f"{one.id:3}  {one.verdict:30}  {one.statement}")
         for stem, made in claims_tables(inputs.by_gpu[gpu].frame, found[gpu]).items():
-            tables[stem if gpu == told[0] else f"{stem}-{slug(gpu)}"] = made
+            tables[stem if gpu == written[0] else f"{stem}-{slug(gpu)}"] = made
             if made.notes:
                 print(f"{made.title}, {made.notes[0]}")
     finish([path for stem, one in tables.items() for path in write_table(inputs.out, stem, one)])

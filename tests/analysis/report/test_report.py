@@ -128,7 +128,7 @@ def test_it_says_which_rows_it_is_of_and_sources_have_figures_and_claims(
         assert words in opening, words
     assert {"A-fig2", "D-fig1", "C-viz", "A4", "B2", "D2", "E1"} <= set(found.all("id"))
     assert "4× faster" in found.text("A4")
-    # each claim once, with each card's verdict; the table of sources counts those of the first
+    # each claim once, with each card's verdict; the table of sources counts the first card's
     word = "(?:not )?(?:reproduced|measured)|undecided|contradicted"
     assert re.search(f"({word}) NVIDIA H200 . ({word}) NVIDIA H100 SXM", found.text("A4"))
     of_a = re.findall(rf"(\d+) (?:{word})", found.text("sources").partition("B Online")[0])

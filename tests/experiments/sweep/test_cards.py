@@ -65,9 +65,9 @@ def test_whoever_waits_for_a_card_holds_none_that_comes_later_and_goes_on_once_i
 ) -> None:
     with ThreadPoolExecutor(1) as another, take([0]) as first:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1,0")  # the same cards by other numbers
-        told, second = "", another.submit(take, [0, 1])
-        while "card 1 is in use by another sweep; waiting" not in told:  # it may come in parts
-            told += capsys.readouterr().err
+        heard, second = "", another.submit(take, [0, 1])
+        while "card 1 is in use by another sweep; waiting" not in heard:  # it may come in parts
+            heard += capsys.readouterr().err
         with take([0]):  # the other card is nobody's
             time.sleep(0.2)
         assert not second.done()
