@@ -5,6 +5,7 @@ NVML is disguised, and the cards of sweeps are workers on this CPU that say they
 
 from __future__ import annotations
 
+import io
 import secrets
 import stat
 import time
@@ -61,13 +62,14 @@ def test_visible_cards_are_numbered_as_cuda_shows_them(
 
 
 def test_whoever_waits_for_a_card_holds_none_that_comes_later_and_goes_on_once_it_is_free(
-    cards: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    cards: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("sys.stderr", heard := io.StringIO())  # capsys loses what threads print
     with ThreadPoolExecutor(1) as another, take([0]) as first:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1,0")  # the same cards by other numbers
-        heard, second = "", another.submit(take, [0, 1])
-        while "card 1 is in use by another sweep; waiting" not in heard:  # it may come in parts
-            heard += capsys.readouterr().err
+        second = another.submit(take, [0, 1])
+        while "card 1 is in use by another sweep; waiting" not in heard.getvalue():
+            time.sleep(0.01)
         with take([0]):  # the other card is nobody's
             time.sleep(0.2)
         assert not second.done()
