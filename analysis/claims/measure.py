@@ -200,7 +200,8 @@ class Card:
 
         All are of `Inputs.main`, or else of the first set that has them in one recording.
         """
-        sets = (rows for _, rows in self.inputs.frame.groupby("set"))
+        named = {kernel.partition(",")[0] for kernel in kernels}
+        sets = (own for _, own in self.inputs.frame.groupby("set") if named <= {*own["kernel"]})
         for frame in chain([self.inputs.main], sets):
             found = list[pd.DataFrame]()
             for kernel in kernels:
@@ -211,7 +212,7 @@ class Card:
                 good = timed(rows) & low.gt(0) & (low <= time) & (time <= high)
                 rows = rows[good & (doubtful | ~rows["above_roof"])]
                 found.append(rows.rename_axis("label").reset_index().rename(columns=beside.NAMED))
-            for timer, state in PROTOCOLS:
+            for timer, state in PROTOCOLS if all(map(len, found)) else ():
                 alike = [one[(one["timer"] == timer) & (one["cache"] == state)] for one in found]
                 if set.intersection(*(set(one["recording"]) for one in alike)):
                     return alike

@@ -13,20 +13,20 @@ import csv
 import re
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 import triton
-from triton import compile, knobs
+from triton import knobs
 from triton.backends.compiler import GPUTarget
 from triton.backends.nvidia.compiler import CUDABackend
-from triton.compiler import ASTSource
-from triton.experimental.gluon._runtime import GluonASTSource, GluonJITFunction
+from triton.runtime import driver
 from triton.runtime.jit import JITFunction
 
 from experiments.worker.describe import build_kernel
@@ -41,8 +41,6 @@ pytestmark = pytest.mark.ptx
 VERSION = f"# triton {triton.__version__}"
 TABLE = Path(__file__).parent / "compiled.csv"
 CARD = replace(H200, l2_bytes=60 << 20)
-NAMES = {torch.float32: "fp32", torch.float16: "fp16", torch.bfloat16: "bf16"}
-NAMES |= {torch.int64: "i64", torch.float64: "fp64"}
 SOURCES = {torch.float32: "float32", torch.bfloat16: "bfloat16"}
 WIDE = ((4096, 4096), (4096, 32_000), (4096, 50_257), (1024, 262_144))
 BOTH = (torch.bfloat16, torch.float32)
@@ -76,6 +74,11 @@ POINTS += tuple(
     for name in ("ce_cluster", "ce_grad_cluster")
     for option in OPTIONS
 )
+DRIVER = SimpleNamespace(
+    get_current_device=lambda: 0,
+    get_current_stream=lambda _: 0,
+    get_current_target=lambda: GPUTarget("cuda", 90, 32),
+)
 LOAD = r"ld\.global|cp\.async\S*\.shared"
 Line = dict[str, str]
 
@@ -85,11 +88,18 @@ def lines(name: str, shape: tuple[int, int], dtype: torch.dtype) -> Iterator[Lin
     configuration, _, option = name.partition(", ")
     kernel = build_kernel(configured(configuration))
     launched: list[Line] = []
+    ran = JITFunction.run
 
-    def run(kernel: Any, *given: Any, grid: Any, warmup: bool, **named: Any) -> None:
-        launched.append(compiled(kernel, given, named))
+    def run(kernel: Any, *given: Any, warmup: bool, **named: Any) -> None:
+        launched.append(
+            {"function": kernel.fn.__name__} | described(ran(kernel, *given, warmup=True, **named))
+        )
 
-    with pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch, TemporaryDirectory() as folder:
+        # a cache of its own: a kernel without machine code must not stay in the user's
+        patch.setenv("TRITON_CACHE_DIR", folder)
+        patch.setattr(CUDABackend, "make_cubin", lambda *_: b"")
+        patch.setattr(driver, "_active", DRIVER)
         patch.setattr(JITFunction, "run", run)
         for module in [m for n, m in sys.modules.items() if n.startswith("kernels.")]:
             if callable(getattr(module, "device_of", None)):
@@ -122,52 +132,10 @@ def empty_inputs(
     return [torch.empty(size, dtype=own) for size, own in layout]
 
 
-def compiled(kernel: Any, given: Sequence[Any], named: Mapping[str, Any]) -> Line:
-    """What a launch with these arguments is compiled to, as Triton itself would specialise it."""
-    fixed: dict[Any, Any] = {
-        name: value for name, value in named.items() if name in kernel.arg_names
-    }
-    options = {name: value for name, value in named.items() if name not in kernel.arg_names}
-    types, attributes = dict[str, Any](), {}
-    for place, (name, value) in enumerate(zip(kernel.arg_names, given, strict=False)):
-        parts = value if isinstance(value, tuple) else (value,)
-        described_as = [type_of(part) for part in parts]
-        for i, (part, (kind, whole)) in enumerate(zip(parts, described_as, strict=True)):
-            path = (place, i) if isinstance(value, tuple) else (place,)
-            if kind == "constexpr":
-                fixed[path] = part
-            if whole:
-                attributes[path] = [["tt.divisibility", 16]]
-        kinds = [kind for kind, _ in described_as]
-        of_tuple = getattr(value, "_make", tuple)  # a named one stays named
-        types[name] = of_tuple(kinds) if isinstance(value, tuple) else kinds[0]
-    signature = {name: types.get(name, "constexpr") for name in kernel.arg_names}
-    source_of = GluonASTSource if isinstance(kernel, GluonJITFunction) else ASTSource
-    source = source_of(kernel, signature, fixed, attributes)
-    return {"function": kernel.fn.__name__} | described(source, options)
-
-
-def type_of(value: Any) -> tuple[str, bool]:
-    """Triton's name for an argument's type, and whether 16 divides its value or its address."""
-    if value is None or (isinstance(value, int) and value == 1):
-        return "constexpr", False
-    if isinstance(value, torch.Tensor):
-        return f"*{NAMES[value.dtype]}", value.data_ptr() % 16 == 0
-    if hasattr(value, "block_shape"):
-        block = str(list(value.block_shape)).replace(" ", "")
-        return f"tensordesc<{NAMES[value.base.dtype]}{block}>", False
-    return ("fp32", False) if isinstance(value, float) else ("i32", value % 16 == 0)
-
-
-def described(source: Any, options: dict[str, Any]) -> Line:
+def described(made: Any) -> Line:
     """One launch's code: from PTX, and from ptxas."""
-    options = {key: value for key, value in options.items() if value is not None}
-    with pytest.MonkeyPatch.context() as patch, TemporaryDirectory() as folder:
-        # a cache of its own: a kernel without machine code must not stay in the user's
-        patch.setenv("TRITON_CACHE_DIR", folder)
-        patch.setattr(CUDABackend, "make_cubin", lambda *_: b"")
-        made = compile(source, target=GPUTarget("cuda", 90, 32), options=options)
-        ptx = made.asm["ptx"]
+    ptx = made.asm["ptx"]
+    with TemporaryDirectory() as folder:
         (Path(folder) / "x.ptx").write_text(ptx, encoding="utf-8")
         command = [knobs.nvidia.ptxas.path, "-v", "--gpu-name=sm_90a", "x.ptx", "-o", "x"]
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
@@ -216,8 +184,9 @@ def test_nothing_recorded_spills_fences_or_meets_more_often_than_it_must() -> No
     for line in recorded():
         assert line["fences"] == "0", line
         # no preset measures an option of the loss: smoothing spills 24 bytes at 32000 columns
-        # two registers of unaligned rows of kl_grad are cheaper than an SM's sixth program
-        most = 8 if line["kernel"] == "kl_grad_auto" else 0
+        # two registers of unaligned rows of kl_grad are cheaper than an SM's sixth program; those
+        # of backward hold a row that is padded to 65536 elements
+        most = 8 if line["kernel"] in ("kl_grad_auto", "backward") else 0
         assert int(line["spilled_bytes"]) <= most or ", " in line["kernel"], line
         if line["kernel"].partition(",")[0].endswith("cluster"):
             # before any thread waits, all of a row is asked for; statistics are exchanged once,
