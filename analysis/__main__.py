@@ -73,7 +73,7 @@ def _parser(asked: Sequence[str]) -> argparse.ArgumentParser:
         own.add_argument("--verbose", action="store_true", help="show an error's traceback")
         if name in DRAWING:
             recorded = "a folder of rows (default: outputs/reference, the recorded ones)"
-            beside = f"default: {name}/ in the rows"
+            beside = f"default: {name}/ in the rows, outputs/{name} for the recorded ones"
             ours = "the kernel compared with the public ones"
             own.add_argument("--rows", type=Path, metavar="DIR", help=recorded)
             own.add_argument("--out", type=Path, metavar="DIR", help=beside)

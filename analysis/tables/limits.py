@@ -163,6 +163,7 @@ def _operations(inputs: Inputs, points: Mapping[str, pd.DataFrame], title: str) 
         same = every["timer"].eq(first["timer"].iloc[0]) & every["bytes"].ge(LARGE_BYTES)
         other = limit.geomean(every[same & ~every["tuned"]])
         rival, name = _rival(found)
+        known = {*found.loc[found["role"] == "peer", "by"]}
         answered = _has(found, rival)
         if not (numbers := _summary(inputs.frame, found[answered])):
             continue
@@ -171,7 +172,7 @@ def _operations(inputs: Inputs, points: Mapping[str, pd.DataFrame], title: str) 
         line = {
             "operation": operation,
             "our kernel": found.loc[found["role"] == "ours", "kernel"].iloc[0],
-            "main rival": name,
+            "main rival": name + " (no library)" * (known <= {"torch", "compile"}),
             "if it fails": failed and f"{failed.value:.2f} at {failed.points}",
             "other widths": other and f"{other.value:.2f} at {other.points}",
             "roof": "its slowest roof" if arithmetic else found["roof"].iloc[0],
