@@ -1,4 +1,4 @@
-"""How it is measured: sweeps, workers, rows. ``from experiments import bench, sweep``."""
+"""Measures kernels: sweeps, workers, rows. ``from experiments import bench, sweep``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["bench", "sweep"]
 
 
 def __getattr__(name: str) -> Any:
-    """`bench` and `sweep`, imported where they are asked for: the command lines start sooner."""
+    """Imports `bench` and `sweep` on first use, so that the command lines start sooner."""
     if name in __all__:
         from experiments import api
 

@@ -1,7 +1,7 @@
 """``python -m experiments.bench FILE.py::FUNCTION [operation=NAME] [overrides]``, and in Python.
 
-Measures one function of one file anywhere, beside PyTorch's, the compiler's, ours, the public
-kernels that are installed, and a copy of the same matrix. Nothing is written beside the file.
+Measures one function of any file, beside PyTorch's, torch.compile's, ours, the installed public
+kernels, and a copy of the same matrix. Nothing is written into the file's folder.
 ``from experiments import bench, sweep`` does the same from Python: a worker process measures.
 """
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 OUTPUTS = Path("outputs") / "bench"
 INSPECT_LIMIT_S = 60.0
-NOISE = ROOT / "analysis" / "noise.json"  # of two equal sweeps on one card, by the time of a call
+NOISE = ROOT / "analysis" / "noise.json"  # how much equal sweeps of a card differ, by time
 COLUMNS = ("M×N", "dtype", "kernel", "µs", "of roof", "× torch", "× best other", "verdict")
 IMPORTS = {"torch": "import torch", "triton": "import triton", "tl": "import triton.language as tl"}
 
@@ -66,7 +66,7 @@ def sweep(*overrides: str, out: str | Path) -> pd.DataFrame:
 
     Args:
         overrides: As on the command line: ``"kernel=naive,fused"``, ``"grid=smoke"``.
-        out: The sweep's folder; rows that it has already are not measured again.
+        out: The sweep's folder; points that already have a row there are not measured again.
 
     Returns:
         A line per point: the row's fields and the derived ones, as `analysis.load.load` has them.
@@ -90,11 +90,11 @@ def bench(
     """Measures a function beside PyTorch's, the compiler's, ours, the public ones and a copy.
 
     Args:
-        kernel: ``"FILE.py::FUNCTION"``, or a function whose source can be read; a function of a
-            notebook may use its arguments, ``torch`` and ``triton`` alone.
+        kernel: ``"FILE.py::FUNCTION"``, or a function whose source can be read. A notebook's
+            function may use only its arguments, builtins, ``torch``, ``triton`` and ``tl``.
         overrides: Of the sweep, such as ``"grid=vocab"``.
-        operation: What it computes, as ``kernels/`` calls it; None for the one that
-            ``conf/kernel/outside.yaml`` names.
+        operation: Name of the operation that it computes, as in ``kernels/``; None takes the one
+            in ``conf/kernel/outside.yaml``.
         traffic: Elements that it moves, such as ``"3*M*N"``; the compulsory traffic by default.
         out: The folder of the rows; ``outputs/bench/<file>-<function>`` by default.
 
@@ -124,10 +124,10 @@ def rows_of(out: Path) -> list[Row]:
 
 
 def written(function: Callable[..., Any], folder: Path) -> str:
-    """A function as ``FILE.py::NAME``: its file's, or one with its source and the usual imports.
+    """``FILE.py::NAME`` of a function: its own file, or a new file with its source and imports.
 
     Raises:
-        UserError: its source cannot be read, or it uses what stands around it.
+        UserError: its source cannot be read, or it uses names that are defined outside of it.
     """
     name, code = getattr(function, "__name__", ""), getattr(function, "__code__", None)
     if code is None or not name.isidentifier():
@@ -156,7 +156,7 @@ def measured(
     traffic: str | None,
     out: str | Path | None,
 ) -> tuple[list[str], Path]:
-    """Runs the sweep; gives the names of the file's kernels in its rows, and its folder.
+    """Runs the sweep; returns the names that its rows give the file's kernels, and its folder.
 
     Raises:
         UserError: the file cannot be measured, or the sweep was refused.
@@ -178,7 +178,7 @@ def measured(
         f"kernel.outside.function={','.join(found['functions'])}",
         *[f"kernel.outside.traffic='{traffic}'"] * bool(traffic),
     ]
-    if not on_card:  # a sample there flushes a large cache first: 0.1 s
+    if not on_card:  # on a CPU each sample flushes a large cache first, which takes 0.1 s
         words += ["timing.min_samples=10", "timing.max_samples=30"]
     _sweep([*words, *overrides], folder)
     return [outside_name(path, one) for one in found["functions"]], folder
@@ -199,7 +199,7 @@ def _inspected(kernel: dict[str, Any], device: str) -> dict[str, Any]:
 
 
 def lines_of(rows: Sequence[Row], names: Sequence[str]) -> list[dict[str, Any]]:
-    """A line per shape and dtype of the kernels called ``names``, in the last round: `compared`."""
+    """A line per kernel of ``names``, shape and dtype in the last round, with its comparisons."""
     last = [row for row in rows if row.round == max(one.round for one in rows)]
     last.sort(key=lambda row: (row.dtype, row.cols, row.rows, row.kernel))
     lines = []
@@ -213,7 +213,7 @@ def lines_of(rows: Sequence[Row], names: Sequence[str]) -> list[dict[str, Any]]:
 
 
 def _verdict(row: Row, line: Mapping[str, Any]) -> str:
-    """Faster or slower than the best other by more than the noise of one round, or neither."""
+    """Whether it is faster or slower than the best other kernel by more than one round's noise."""
     if row.status != "ok":
         return ": ".join(filter(None, [row.status, row.reason]))
     if row.time_us is None:
@@ -221,7 +221,7 @@ def _verdict(row: Row, line: Mapping[str, Any]) -> str:
     if not line["best_other"]:
         return "nothing to compare with"
     floor = 0.0  # on a CPU the interval alone counts
-    if row.device == "cuda":  # two equal sweeps on an H200 differ by more in at most 5 % of cases
+    if row.device == "cuda":  # equal sweeps on an H200 exceed the floor in at most 5 % of cases
         ranges = json.loads(NOISE.read_text(encoding="utf-8"))["ranges"]
         floor = next(x["floor"] for x in ranges if row.time_us < (x["below_us"] or math.inf))
     if line["over_best_low"] > 1 + floor:

@@ -1,7 +1,7 @@
-"""``python -m experiments.count --out DIR``: executes every variant and records its requests.
+"""``python -m experiments.count --out DIR``: runs every variant and counts its memory requests.
 
-It needs no GPU: Triton kernels run under Triton's interpreter, the others are seen by PyTorch's
-dispatcher. ``counts.jsonl`` does not depend on the machine.
+It needs no GPU: Triton kernels run under Triton's interpreter, and PyTorch's dispatcher sees the
+operations of the others. ``counts.jsonl`` does not depend on the machine.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from experiments.sweep.client import Worker, WorkerDied
 from experiments.sweep.jobs import OUTSIDE
 
 LIMIT_S = 300.0
-# two square blocks of odd sizes, a row of one tile of most variants, and one beyond every tile
+# 198×99 is two odd squares; a row of 1000 fits one tile of most variants, 8192 fits no tile
 SHAPES = ((198, 99), (3, 1000), (5, 8192))
 DTYPES = ("float32", "float16", "bfloat16")
 
@@ -35,7 +35,7 @@ def run(
         UserError: a kernel cannot be built; no record has been written.
     """
     files = read_yaml(CONF / "kernel")
-    every = [name for name in files if name != OUTSIDE]  # it is whatever file it is asked for
+    every = [name for name in files if name != OUTSIDE]  # which stands for any file
     counts: list[Count] = []
     worker = Worker("cpu", 0, out / "worker.log")
     try:
@@ -60,7 +60,7 @@ def counts_of(
     shapes: Iterable[tuple[int, int]],
     dtypes: Iterable[str],
 ) -> list[Count]:
-    """A kernel's counts, shape by shape in each dtype; a `UserError` where it cannot be built."""
+    """A kernel's counts at each shape in each dtype; raises `UserError` if it cannot be built."""
     found = []
     for dtype, (rows, cols) in ((dtype, shape) for dtype in dtypes for shape in shapes):
         point = {"kernel": config, "rows": rows, "cols": cols, "dtype": dtype, "seed": 0}

@@ -1,16 +1,16 @@
 """``python -m experiments.counters experiment=counters out=DIR``: what hardware counters saw.
 
 It takes the arguments of ``experiments.run``, calls every point once under Nsight Compute, and
-writes the sums over the counters of its launches into ``counters.jsonl`` below ``out``, in place of
-its records of the same kernels, shapes and cards. ``ncu.csv`` beside it is ncu's own table. For any
-other metric run ncu itself over ``python -m experiments.profile``.
+writes each point's counters, summed over its launches, into ``out/counters.jsonl``. A new record
+replaces that of the same kernel, shape, dtype and card. ``ncu.csv`` beside it is ncu's own table.
+For any other metric run ncu itself over ``python -m experiments.profile``.
 
-ncu runs the whole command once for each of its passes (application replay) and touches no cache: a
-launch finds in L2 what the launches before it in the same call left there, as in a program. The
-worker empties L2 before the call. Replaying each kernel by itself would restore the memory that it
-writes, and with it change the caches. All passes have to launch the same kernels, or ncu makes no
-table: `VARIABLES` has compilers keep the choice that they make in the first. A kernel whose passes
-differ all the same has to be left out of ``kernel=``.
+ncu runs the whole command once per pass (application replay) and leaves the caches alone, so a
+launch finds in L2 what earlier launches of the same call left there, as in a program. The worker
+flushes L2 before the call. Replaying single kernels would restore the memory that they write, and
+that would change the caches. All passes must launch the same kernels, or ncu makes no table:
+`VARIABLES` makes compilers repeat the choice of the first pass. A kernel whose passes still
+differ must be left out of ``kernel=``.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from experiments.data.rows import COUNTERS, read_rows
 from experiments.profile import LIST
 from experiments.sweep.client import child_environment
 
-METRICS = {  # by the field of a record
+METRICS = {  # ncu's metric for each field of a record
     "kernel_us": "gpu__time_duration.sum",
     "dram_read_bytes": "dram__bytes_read.sum",
     "dram_write_bytes": "dram__bytes_write.sum",
@@ -53,8 +53,8 @@ OPTIONS = (
 VARIABLES = {
     "LC_ALL": "C.UTF-8",
     "TORCHINDUCTOR_COMPILE_THREADS": "1",  # or ncu would have to follow each compiling process
-    # Inductor times a reduction's block and its half against each other in every process, and
-    # keeps the faster nowhere (https://github.com/pytorch/pytorch/issues/189121)
+    # In every process Inductor times a reduction's block size against half of it, and does not
+    # store which is faster (https://github.com/pytorch/pytorch/issues/189121)
     "TORCHINDUCTOR_DYNAMIC_SCALE_RBLOCK": "0",
     "TRITON_CACHE_AUTOTUNING": "1",
 }
@@ -130,7 +130,7 @@ def find_ncu() -> str | None:
 
 
 def errors_in(text: str) -> list[str]:
-    """What ncu itself says is wrong, one line each; a `UserError` where counters are forbidden."""
+    """ncu's own error messages, one line each; raises `UserError` if counters are forbidden."""
     if "ERR_NVGPUCTRPERM" in text:
         raise UserError(
             "the driver keeps its counters from this user (ERR_NVGPUCTRPERM): run as root, or have "
@@ -161,7 +161,7 @@ def read_launches(text: str) -> pd.DataFrame:
     # 4711  "<default domain>:point 7 online 4096x1024 float32:none:none…"
     names = table[ranges[0]].astype(str).str.extract(r'(point \d+ [^:"]*)')[0].str.strip()
     cells = table.reindex(columns=[*METRICS.values()]).astype(str)
-    # 12,345.6, or 158 (0: 7; …) where instances follow, or n/a
+    # a cell is 12,345.6, or 158 (0: 7; …) with a value for each instance, or n/a
     cells = cells.apply(lambda column: column.str.partition("(")[0].str.replace(",", ""))
     found: pd.DataFrame = cells.apply(pd.to_numeric, errors="coerce").set_axis([*METRICS], axis=1)
     found["kernel_us"] /= 1e3  # ns, the base unit

@@ -7,9 +7,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 PLATFORMS = [f"--platform=manylinux{one}_x86_64" for one in ("_2_28", "_2_17", "2014")]
-# The torch build that is installed brings these, and setuptools is not a wheel that a node lacks.
+# The node's PyTorch brings torch and triton, and every node has setuptools.
 LEFT_OUT = ("torch", "triton", "setuptools")
-FROM_SOURCE = {"antlr4-python3-runtime"}  # which hydra needs, is published as source alone
+FROM_SOURCE = {"antlr4-python3-runtime"}  # hydra needs it; it is published only as source
 # flag-gems asks for old versions of numpy and packaging and runs with ours; helion's tuner alone
 # needs scikit-learn, and trl's trainers alone most of what trl asks for.
 ALONE = {"peers": ["flag-gems", "helion", "trl"]}
@@ -31,7 +31,7 @@ def pip(python: "Path | str", action: str, *words: str) -> None:
 
 
 def build(folder: str, *extras: str) -> None:
-    """Makes an environment of the pinned set, or adds extras to the one there."""
+    """Installs the pinned set into an environment; with extras, installs only these."""
     python, names = Path(folder, "bin", "python"), " ".join(extras)
     if extras and not python.exists():
         sys.exit(f"error: no {python}; VENV=system takes wheels: make wheelhouse EXTRA={names}")
@@ -47,7 +47,7 @@ def build(folder: str, *extras: str) -> None:
 
 
 def wheels(*extras: str) -> "list[str]":
-    """The pinned set without what a PyTorch image brings, and of the extras those asked for."""
+    """The pinned packages that a PyTorch image lacks, and those of the extras asked for."""
     found, wanted = [], True
     for line in (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines():
         if line.startswith("#") and "extra " in line:  # the heading of what one extra needs
@@ -66,7 +66,7 @@ def wheelhouse(folder: str, version: str, *extras: str) -> None:
 
 
 def system(executable: str) -> None:
-    """Exits with a line where an interpreter lacks modules that no wheelhouse has brought."""
+    """Exits with an error line if this interpreter lacks a module that the project needs."""
     if missing := ", ".join(name for name in NEEDED.split() if not find_spec(name)):
         advice = "install them or bring a wheelhouse (make wheelhouse where there is internet)"
         sys.exit(f"error: {executable} lacks {missing}: {advice}")
@@ -74,4 +74,4 @@ def system(executable: str) -> None:
 
 if __name__ == "__main__":
     check()
-    globals()[sys.argv[1]](*sys.argv[2:])  # a word of the Makefile's
+    globals()[sys.argv[1]](*sys.argv[2:])  # the Makefile names a function above

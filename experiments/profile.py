@@ -32,7 +32,7 @@ def profile(jobs: Sequence[Job], cards: Any = (0,)) -> None:
 
     Args:
         jobs: All jobs, as composed; no roof is among them unless it was asked for.
-        cards: The launcher's; jobs that pin no card run on the first.
+        cards: The launcher's option; jobs that pin no card run on the first of them.
 
     Raises:
         UserError: something asked for cannot be done, or there is no CUDA device.

@@ -1,6 +1,6 @@
 """``python -m experiments.reproduce --rows DIR --out DIR2``: measures recorded points again.
 
-Exactly these points, at the configuration recorded beside them, into a folder of their own; then
+It measures exactly the recorded points, as configured then, into DIR2, and compares both by
 ``python -m analysis compare``. Exit status 0: all came back as recorded, and none is slower.
 """
 
@@ -59,10 +59,10 @@ def _reproduce(rows: Path, out: Path, dry_run: bool) -> int:
 
 
 def _jobs_of(root: Path, out: Path, dry_run: bool) -> Iterator[tuple[Job, dict[Place, Row]]]:
-    """What measures a sweep's points again and no others, each job with its points' last rows."""
+    """Jobs that measure exactly a sweep's recorded points, each with its points' last rows."""
     found = [(one, one.last) for one in recorded_jobs(root) if one.rows]
     rounds = 1 + max((place[3] for _, rows in found for place in rows), default=0)
-    # the folder may be anybody's: no tracker, and kernels below kernels/ alone
+    # the folder may be a stranger's: no tracker runs, and only kernels of kernels/ are loaded
     ours = {"out": str(out), "dry_run": dry_run, "rounds": rounds, "tracker": {"backend": "none"}}
     ours |= {"only_failed": False, "overwrite": False}
     for one, rows in found:
@@ -83,7 +83,7 @@ def _jobs_of(root: Path, out: Path, dry_run: bool) -> Iterator[tuple[Job, dict[P
 
 
 def difference(old: Row, new: Row | None) -> str:
-    """What differs where a point has another key or status; empty where both are the same."""
+    """What differs if a point has another key or status; empty if both are the same."""
     if new is None or (new.key, new.status) == (old.key, old.status):
         return "" if new else "it was not measured"
     own = {"gpu", "params", "status"}

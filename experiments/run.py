@@ -37,7 +37,7 @@ def main() -> None:
 
 
 def complain(message: str) -> NoReturn:
-    """Refuses the command line; an option written as a flag is shown as it is written here."""
+    """Refuses the command line; for an option written as a flag, says how to write it."""
     for flag in re.findall(r" --([a-z-]+)", message):
         if (option := flag.replace("-", "_")) in jobs.SHARED:
             raise UserError(f"--{flag} is no flag; write {option}=VALUE")
@@ -78,12 +78,12 @@ def act_on(arguments: list[str]) -> None:
         raise UserError(jobs.reason_of(error)) from error
     except (SweepFailed, UserError, OSError):
         raise
-    except Exception as error:  # a fault of ours, or of a library of ours, is one line too
+    except Exception as error:  # a bug here or in a library is one line too
         raise UserError(f"{type(error).__name__}: {error}") from error
 
 
 def launch(words: Sequence[str]) -> None:
-    """Hands all jobs to what ``hydra/launcher`` names, each composed as it is taken."""
+    """Passes the jobs, each composed when it is needed, to the function of ``hydra/launcher``."""
     asked = jobs.combinations(words)
     _, of_hydra = jobs.composed(asked[0])
     name = of_hydra.runtime.choices["hydra/launcher"]

@@ -1,9 +1,9 @@
 """Sweeps on a Slurm cluster: a Slurm job measures one shard, as an ordinary sweep of its own.
 
-The command submits the shards with missing points and ends; the same command, run again, shows how
-they stand, submits what is missing then, and when nothing is left makes the table. A shard's sweep
-lies in ``out/shards/<id>/``, and its rows say how far it is. ``out/slurm/jobs.json`` has the latest
-job of each shard, ``out/slurm/log/`` submitit's files.
+The command submits the shards that have missing points, and ends. Run again, it shows the state of
+each shard and submits those that lack points by then; when no shard does, it prints the table. A
+shard's sweep lies in ``out/shards/<id>/``. ``out/slurm/jobs.json`` has the latest job of each
+shard, ``out/slurm/log/`` submitit's files.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ from experiments.sweep.record import folder_lock, read_object, sweep_name, write
 from experiments.sweep.summary import print_summary
 from experiments.wandb import tracker_of, upload
 
-SHUTDOWN_S = 15  # the warning before the time limit; every row is on disk already
+SHUTDOWN_S = 15  # Slurm warns this long before the time limit; all rows are on disk by then
 SQUEUE_LIMIT_S = 60
 WORDS = ("new", "queued", "running", "done", "failed")
-# Slurm's words for a job that it has not finished; any other is of one that has ended.
+# Slurm's names for the states of unfinished jobs; any other state means that the job has ended.
 QUEUED = {"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT"}
 RUNNING = {"RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "RESIZING", "SIGNALING", "STAGE_OUT"}
 
-States = Mapping[str, str] | None  # by job, in Slurm's words; None where Slurm gives no answer
+States = Mapping[str, str] | None  # Slurm's state of each job; None if Slurm does not answer
 
 
 class State(NamedTuple):
-    """How a shard stands: one of ``WORDS``, why its job ended too early, and its points."""
+    """The state of a shard: one of ``WORDS``, why its job ended too early, and its points."""
 
     word: str
     why: str
@@ -54,7 +54,7 @@ class State(NamedTuple):
     failed: int
 
     def is_due(self, options: Mapping[str, Any]) -> bool:
-        """Whether it is to be submitted: it has missing points, and Slurm has not got it."""
+        """Whether to submit it: it has points to measure, and Slurm does not hold it."""
         if self.word in ("queued", "running"):
             return False
         if options["only_failed"]:
@@ -63,7 +63,7 @@ class State(NamedTuple):
 
 
 def run(composed: Iterable[Job], **given: Any) -> None:
-    """Shows how a sweep's shards stand, and submits those that have missing points.
+    """Shows the state of a sweep's shards, and submits those that have points to measure.
 
     Raises:
         UserError: something asked for cannot be done; nothing was submitted.
@@ -114,9 +114,9 @@ def run(composed: Iterable[Job], **given: Any) -> None:
 
 
 def divide(jobs: Sequence[Job], out: Path, on_card: bool) -> dict[str, list[Job]]:
-    """By the name of its folder the jobs of each shard, as its node runs them.
+    """The jobs of each shard, by the name of its folder, configured as its node runs them.
 
-    ``on_card`` says that Slurm is asked for a card, so that a CPU cannot stand in.
+    ``on_card``: Slurm is asked for a card, so ``gpu=auto`` must not fall back to the CPU.
     """
     shards: dict[str, list[Job]] = {}
     for job in jobs:
@@ -132,8 +132,8 @@ def divide(jobs: Sequence[Job], out: Path, on_card: bool) -> dict[str, list[Job]
 
 def measure_shard(jobs: Sequence[Job], sweep: str) -> None:
     """Measures the missing points of a shard on its node; exits with its sweep's status."""
-    # submitit would measure on after scancel, until it is killed, and ask to be started again
-    for number in (signal.SIGTERM, signal.SIGUSR2):  # the latter when the time is nearly up
+    # submitit's handlers would go on measuring after scancel, and ask Slurm to requeue the job
+    for number in (signal.SIGTERM, signal.SIGUSR2):  # USR2 comes shortly before the time limit
         signal.signal(number, signal.default_int_handler)
     write_json(Path(jobs[0].config["out"]) / "sweep.json", {"sweep": sweep})
     if status := command(lambda: run_sweep(jobs)):
@@ -141,7 +141,7 @@ def measure_shard(jobs: Sequence[Job], sweep: str) -> None:
 
 
 def _executor(out: Path, given: Mapping[str, Any]) -> Any:
-    """Submitit's executor; a `UserError` if it or Slurm is not here, or has no such option."""
+    """Submitit's executor; raises `UserError` without submitit or Slurm, or for a wrong option."""
     try:
         import submitit
     except ImportError:
@@ -153,14 +153,14 @@ def _executor(out: Path, given: Mapping[str, Any]) -> Any:
     options = {key: value for key, value in given.items() if value is not None}
     executor = submitit.SlurmExecutor(out.resolve() / "slurm" / "log", max_num_timeout=0)
     path = child_environment(os.environ)["PYTHONPATH"]
-    cpus = "SLURM_CPUS_PER_TASK"  # srun takes it from sbatch by another name alone
+    cpus = "SLURM_CPUS_PER_TASK"  # srun reads this number only from SRUN_CPUS_PER_TASK
     here = [  # the checkout, whatever the site does with the environment
         f"cd {shlex.quote(os.getcwd())}",
         f"export PYTHONPATH={shlex.quote(path)}",
         f'[ -z "${cpus}" ] || export SRUN_CPUS_PER_TASK="${cpus}"',
     ]
-    # a job started again by Slurm could meet its own first run, on a node that was only lost from
-    # sight; the submitting side starts it again when asked
+    # a requeued job could run beside its first run, on a node that Slurm only lost contact with;
+    # this command submits it again when it is run again
     more = {"no-requeue": True, **options.pop("more", {})}
     options |= {"additional_parameters": more, "setup": here + options.pop("setup", [])}
     name = re.sub(r"[^\w.-]", "_", out.resolve().name)
@@ -172,7 +172,7 @@ def _executor(out: Path, given: Mapping[str, Any]) -> Any:
 
 
 def submit(executor: Any, due: Sequence[Sequence[Job]], sweep: str) -> list[str]:
-    """Submits one array of jobs, and gives their numbers; a refusal is a `UserError`."""
+    """Submits one array of jobs and returns their ids; raises `UserError` if Slurm refuses."""
     stderr = io.StringIO()
     try:
         with contextlib.redirect_stderr(stderr):
@@ -197,7 +197,7 @@ def look(jobs: Sequence[Job], rows: Sequence[Row], latest: str, queue: States) -
     failed, missing = len(rows) - done, len(rows) < points
     slurms = "RUNNING" if queue is None else queue.get(latest, "")
     word, why = "new", ""
-    # of a job that is complete, a cache of the file system may still hide the last rows
+    # the file system's cache may still hide the last rows of a completed job
     if latest and (slurms in QUEUED | RUNNING or (slurms == "COMPLETED" and missing)):
         word = "queued" if slurms in QUEUED else "running"
     elif not missing:
@@ -210,7 +210,7 @@ def look(jobs: Sequence[Job], rows: Sequence[Row], latest: str, queue: States) -
 
 
 def _queue_states(jobs: Iterable[str]) -> States:
-    """By job, Slurm's word for its state; a job that Slurm has forgotten is absent."""
+    """Slurm's state of each job that it still knows; None if Slurm does not answer."""
     wanted = set(jobs)
     numbers = ",".join(sorted({job.partition("_")[0] for job in wanted}))
     # submitit asks ``sacct``, and accounting may be off

@@ -1,10 +1,10 @@
 """Weights & Biases: one run a curve, written from rows once measuring has ended.
 
 A run holds what one kernel did in one dtype over N, or over M where N is fixed. The rows are the
-truth and W&B is their mirror: runs are written offline and, where the tracker is online, uploaded
-by ``wandb sync``, in processes of their own. Any failure is a warning within a bounded time, and
-the same command, run again, does the rest. A run's id is made of its content, so that nothing is
-written twice; a curve with further points replaces the one that waits to be uploaded.
+truth and W&B is their mirror: runs are written offline and, if the tracker is online, uploaded by
+``wandb sync``, in processes of their own. A failure is a warning within a limited time, and the
+same command, run again, does the rest. A run's id is a hash of its content, so that nothing is
+written twice; a curve with more points replaces the run that still waits to be uploaded.
 
 ``python -m experiments.wandb [--out DIR]`` uploads the runs that lack W&B's mark, a ``.synced``.
 """
@@ -38,11 +38,11 @@ AXES = {"M": "rows", "N": "cols", "round": "round"}
 METRICS = ("time_us", "time_low_us", "time_high_us", *DERIVED, "model_bytes", "flops", "peak_bytes",
            "max_abs_error", "relative_error")  # fmt: skip
 VALUES = ("operation", "dtype", "gpu", "timer", "cache", "model_formula", "environment")
-SUMMED_UP = {"effective_gbps": "max", "relative_error": "max"}  # by W&B itself; the others are not
+SUMMED_UP = {"effective_gbps": "max", "relative_error": "max"}  # W&B summarizes no other metric
 DONE = "written"  # beside a run's file: W&B has written it to the end
 LIMIT_S = 600  # for all that W&B does at once
 NO_KEY = "no W&B key: set WANDB_API_KEY, or run `wandb login`"
-# Of the user's WANDB_ variables those that say where and as whom; RUN_ID or MODE would interfere.
+# The user's WANDB_ variables to keep: server and account. RUN_ID or MODE would interfere.
 KEPT = ("API_KEY", "BASE_URL", "ENTITY", "CONFIG_DIR", "IDENTITY_TOKEN_FILE", "CREDENTIALS_FILE",
         "INSECURE_DISABLE_SSL", "HTTP_PROXY", "HTTPS_PROXY", "HTTP_TIMEOUT")  # fmt: skip
 VARIABLES = {
@@ -116,7 +116,7 @@ def mirror(
 
 
 def runs_of(sweep: str, jobs: Sequence[tuple[Job, Sequence[Row]]]) -> Iterator[dict[str, Any]]:
-    """Each curve's run as the writer takes it; a grid of several M and N has a curve for each M."""
+    """The run of each curve, as `write` takes it. A grid of several M and N has a curve per M."""
     every = {row.identity: row for _, found in jobs for row in found}
     derived = dict(zip(every, derive([*every.values()]), strict=True))
     for job, found in jobs:
@@ -154,7 +154,7 @@ def runs_of(sweep: str, jobs: Sequence[tuple[Job, Sequence[Row]]]) -> Iterator[d
 
 
 def _waiting(files: Iterable[Path]) -> list[Path]:
-    """Those of some offline files that were not uploaded yet."""
+    """The offline files that have not been uploaded yet, sorted."""
     return sorted(file for file in files if not file.with_name(f"{file.name}.synced").exists())
 
 
@@ -232,7 +232,7 @@ def upload(out: Path) -> str:
 
 
 def main() -> int:
-    """Uploads, or is the writer."""
+    """Uploads the runs that wait; with ``--write``, writes those of standard input offline."""
     if "--write" in sys.argv:
         return command(lambda: write(json.load(sys.stdin)))
     parser = Parser(prog="python -m experiments.wandb", description="Upload what waits offline.")

@@ -1,4 +1,4 @@
-"""What a card's datasheet says, found by the name its driver gives it, and what NVML says of it."""
+"""Datasheets of cards, looked up by the driver's name of a card, and queries to NVML."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from experiments.data.jobs import CONF, read_yaml
 
 @dataclass(frozen=True)
 class Card:
-    """A card as people write its name, its peak memory bandwidth (1e9 B/s), and its L2 in bytes."""
+    """A card: its usual name, its peak memory bandwidth (1e9 B/s) and its L2 in bytes."""
 
     name: str
     peak_gbps: float | None = None
@@ -22,12 +22,12 @@ class Card:
 
 
 def card_of(gpu: str) -> Card:
-    """The card that the driver calls ``gpu``; without a datasheet where no file describes it."""
+    """The card that the driver calls ``gpu``; only its name is set if no file describes it."""
     return _card(description_of(gpu) or {"name": gpu})
 
 
 def description_of(gpu: str) -> dict[str, Any] | None:
-    """The file of the card that the driver calls ``gpu``, None where no file's ``match`` does."""
+    """The file in conf/gpu whose ``match`` fits the driver's name ``gpu``; None if none does."""
     files = read_yaml(CONF / "gpu").values()
     return next((d for d in files if d.get("match") and re.search(d["match"], gpu)), None)
 
@@ -56,9 +56,9 @@ def _nvml() -> Any:
 
 
 def ask_nvml(fact: str, *arguments: Any) -> Any:
-    """The answer of NVIDIA's management library, such as to ``DeviceGetCount``.
+    """The answer of NVIDIA's management library to a query such as ``DeviceGetCount``.
 
-    None without the library, a driver or permission, and for a fact that the card does not give.
+    None if the library, the driver or the permission is missing, or the card does not report it.
     """
     with contextlib.suppress(Exception):
         return getattr(_nvml(), f"nvml{fact}")(*arguments)

@@ -1,4 +1,4 @@
-"""Errors of a user's request in one line, and the exit status that they come with."""
+"""Reports errors in a user's request in one line, with the exit status that they give."""
 
 from __future__ import annotations
 
@@ -55,10 +55,10 @@ def command(
 ) -> int:
     """Runs a command and gives its exit status.
 
-    An error is one line and status 2, a failed point status 1, output that nobody reads status 1,
-    Ctrl-C the line ``interrupted`` and status 130. ``verbose`` shows the traceback of an error.
+    An error prints one line and gives status 2. A failed point, or output whose reader is gone,
+    gives 1. Ctrl-C prints ``interrupted`` and gives 130. ``verbose`` adds an error's traceback.
     """
-    if isinstance(sys.stdout, io.TextIOWrapper):  # where it takes no ×, it shows \xd7
+    if isinstance(sys.stdout, io.TextIOWrapper):  # an encoding without × shows \xd7
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         status = action() or 0
@@ -66,7 +66,7 @@ def command(
         return status
     except SweepFailed:
         return 1
-    except BrokenPipeError:  # as after `| head`; what is left must not fail as Python ends
+    except BrokenPipeError:  # as after `| head`; Python's last flush must not fail, too
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except (UserError, RowsError, YAMLError, ValueError, OSError) as error:

@@ -1,4 +1,4 @@
-"""JSON as it is read from disk and written to it: bounded, refused by file and line, atomic."""
+"""Reads and writes JSON files: limited sizes, errors with file and line, atomic writes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FILE_BYTES = 8 * 2**30  # of one file, unpacked: ten times a sweep of a million 
 DEPTH = 4  # of mappings and lists inside one field: a row's environment takes two
 ENTRIES = 1000  # of one such mapping or list
 MOST = 2**63 - 1
-EXACT = 2**53  # the largest whole number of a row: as a float it is the same
+EXACT = 2**53  # the largest whole number in a row; a float holds every number up to it
 
 
 class RowsError(Exception):
@@ -34,7 +34,7 @@ class RowsError(Exception):
 
 
 class Written(BaseModel):
-    """What lies on disk: no field beyond its own, no other types, finite numbers."""
+    """JSON on disk: other fields, other types and numbers that are not finite are refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
@@ -50,7 +50,7 @@ Time = Annotated[float, Field(ge=1e-9, le=1e15)]  # µs: what some clock could m
 
 
 def _bounded(value: Any, depth: int = DEPTH) -> Any:
-    """A mapping of JSON values that no reader has to fear: shallow, short, 64 bit, finite."""
+    """Checks JSON values: depth, length, texts, whole numbers of 64 bits, finite numbers."""
     kind = type(value)
     if kind is dict or kind is list:
         if depth == 0 or len(value) > ENTRIES:
@@ -85,7 +85,7 @@ def read_json(path: Path) -> Any:
     """The JSON value of a whole file of at most `LINE_BYTES`.
 
     Raises:
-        RowsError: it is too long, no plain file or no JSON; it names the file.
+        RowsError: the file is too long, not a plain file or not JSON; the message names it.
     """
     _check_plain(path)
     try:
@@ -97,9 +97,9 @@ def read_json(path: Path) -> Any:
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, bytes, bool]]:
-    """The lines of a file: number from 1, bytes, and whether the line lacks its end.
+    """The lines of a file: number from 1, bytes, and whether the newline at its end is missing.
 
-    A file whose name ends in ``.gz`` is unpacked on the way; its checksum is compared at its end.
+    A file whose name ends in ``.gz`` is unpacked while it is read, and its checksum checked.
 
     Raises:
         RowsError: a line is longer than `LINE_BYTES`, the file longer than `FILE_BYTES`, damaged,
@@ -138,7 +138,7 @@ def read_as(path: Path, parse: Callable[[bytes], Model]) -> Iterator[Model]:
 
 
 def files_below(folder: Path, *names: str) -> dict[str, list[Path]]:
-    """By name, the files so called below a folder, in order. Links to folders are not followed."""
+    """For each name, the sorted files of that name below a folder. No folder link is followed."""
     found: dict[str, list[Path]] = {name: [] for name in names}
     for place, _, files in os.walk(folder):
         for name in found.keys() & {*files}:

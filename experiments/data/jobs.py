@@ -1,4 +1,4 @@
-"""What lies beside the rows of a sweep: each job's configuration and what its variants declare.
+"""The files beside a sweep's rows: each job's configuration and what its variants declare.
 
 ``sweep.json`` names the sweep, ``<job>/config.json`` is what Hydra composed, ``variants.json``
 what each variant declares.
@@ -25,13 +25,13 @@ from experiments.data.files import JsonObject, Name, Text, Written
 from experiments.data.rows import MOST_SAMPLES, TIMERS, Dtype
 
 MOST = 100_000  # shapes of a grid: a sweep of more points is a slip of the keyboard
-PLAIN = r"^\w[\w.,=+-]*$"  # a name that is one folder's, and climbs out of none
-MOST_POINTS = 500_000  # half a day of an H200's; planning holds each of them in memory
-NARROWEST, WIDEST = 256, 262144  # columns: between them widths are drawn
+PLAIN = r"^\w[\w.,=+-]*$"  # a name of one folder, without / or a leading dot
+MOST_POINTS = 500_000  # half a day of an H200; the plan holds all of them in memory
+NARROWEST, WIDEST = 256, 262144  # columns: drawn widths lie between them
 ROOT = Path(__file__).resolve().parents[2]
 CONF = ROOT / "conf"
 ABOUT = ("by", "roof")  # in a kernel's file: who made it, and its roof where that is not the copy
-OURS = "ours"  # made the variant that stands for this project in its operation
+OURS = "ours"  # ``by`` of the variant that stands for this project in its operation
 
 
 def _regular(text: str) -> str:
@@ -68,10 +68,10 @@ class GridConfig(Written):
     dtypes: list[Dtype]  # that the source used
     rows: Axis | None = None  # sizes of M: one, a list, or ``{first, last, step}`` with both ends
     cols: Axis | None = None  # sizes of N, in the same forms
-    labels: list[Text] = []  # what each width of a list of ``cols`` is: whose vocabulary, say
+    labels: list[Text] = []  # a label for each width of a list of ``cols``, such as a model's name
     shapes: list[Annotated[list[Extent], Field(min_length=2, max_length=2)]] = []  # more [M, N]
-    elements: list[Extent] = []  # instead of ``rows``, sizes of the matrix: as many rows as fit one
-    # how many more widths ``seed`` draws, every other one odd, each at one of the sizes
+    elements: list[Extent] = []  # instead of ``rows``: sizes of the matrix, in whole rows
+    # how many more widths ``seed`` draws, every second one odd, each for one of ``elements``
     drawn: int = Field(0, ge=0, le=MOST)
     seed: int | None = None
 
@@ -98,7 +98,7 @@ class GridConfig(Written):
         for i in range(self.drawn):
             width = int(NARROWEST * 2 ** (octaves * dice.random()))
             width += i % 2 - width % 2
-            # neighbours share a size, so that each size has even and odd widths
+            # widths take the sizes in pairs: each size gets an even and an odd one in turn
             found.append((max(1, sizes[i // 2 % len(sizes)] // width), width))
         found += [(m, n) for m, n in self.shapes]
         return list(dict.fromkeys(found))
@@ -121,7 +121,7 @@ class GpuConfig(Written):
     """A card, as ``conf/gpu`` describes it."""
 
     name: Name
-    match: Annotated[Text, AfterValidator(_regular)] | None  # for the driver's name of it
+    match: Annotated[Text, AfterValidator(_regular)] | None  # a pattern for the driver's name
     device: Literal["auto", "cuda", "cpu"]  # ``auto`` is CUDA where there is one
     card: int | None = Field(ge=0, lt=2**16)  # index on the host; None: the launcher chooses
     facts: dict[Name, FactConfig]  # datasheet figures by name, the unit in the name
@@ -218,7 +218,7 @@ class Declaration(Written):
 
 @cache
 def named_grids() -> dict[str, list[tuple[int, int, str]]]:
-    """By name the points (M, N, dtype) of every grid in conf/grid that has the same each time."""
+    """The points (M, N, dtype) of each grid in conf/grid that draws no widths, by its name."""
     found = {}
     for name, file in read_yaml(CONF / "grid").items():
         if "dtypes" in file and "drawn" not in file:
@@ -229,13 +229,13 @@ def named_grids() -> dict[str, list[tuple[int, int, str]]]:
 
 @cache
 def kernel_makers() -> dict[str, str]:
-    """By name who made each kernel that says so in conf/kernel: `OURS`, ``torch``, ``quack``."""
+    """The maker (``by``) of each kernel in conf/kernel that names one: `OURS`, ``torch``, …"""
     files = read_yaml(CONF / "kernel").items()
     return {name: str(file["by"]) for name, file in files if "by" in file}
 
 
 @cache
 def read_yaml(folder: Path) -> dict[str, dict[str, Any]]:
-    """By name every file of a group of conf/, in order."""
+    """The contents of each file in a group of conf/, by the file's name, sorted."""
     paths = sorted(folder.glob("*.yaml"))
     return {path.stem: yaml.safe_load(path.read_text("utf-8")) or {} for path in paths}

@@ -11,7 +11,7 @@ from experiments.data.jobs import kernel_makers
 from experiments.data.rows import Row
 
 COPY = "copy"
-# In the CUDA graph of these timers PyTorch's copy is no kernel but a slower node, and no roof.
+# These timers capture a CUDA graph. In it PyTorch's copy is a slower node, no kernel, and no roof.
 CAPTURED = ("graph", "chain")
 DERIVED = (
     "effective_gbps",
@@ -23,22 +23,22 @@ DERIVED = (
     "arithmetic_us",
 )
 ARITHMETIC = ("flops", "exponentials")
-# A time is implausible where the roof takes longer by this factor, the ends of both intervals
-# compared, and by so many µs. Rows of outputs/reference beat their roof by at most 1.29 and 2.0 µs
-# by events, 1.16 by a chain. On a CPU other processes disturb the roof too, so its bounds are wide.
+# (factor, µs): a time is implausible if the low end of its roof's time exceeds the high end of its
+# own by both. Rows of outputs/reference beat their roof by at most 1.29 and 2.0 µs by events, 1.16
+# by a chain. On a CPU other processes disturb the roof too, so its bounds are wide.
 CARD, CPU = (1.25, 2.5), (5.0, 20.0)
 
 
 def latest(rows: Iterable[Row]) -> list[Row]:
-    """Each point once, `plausible`: of its attempts the last, whichever file it stands in."""
+    """The last attempt at each point, whichever file has it, after `plausible`."""
     ordered = sorted(rows, key=lambda row: row.attempt)
     return plausible([*{(row.sweep, *row.identity): row for row in ordered}.values()])
 
 
 def plausible(rows: Sequence[Row]) -> list[Row]:
-    """The rows, those whose time is far below their roof's with the status ``implausible``.
+    """The rows; one whose time is far below its roof's gets the status ``implausible``.
 
-    An answer was kept then, or nobody waited for it. No ratio, figure or claim uses such a row.
+    Its kernel kept an answer, or returned before it was done. No ratio, figure or claim uses it.
     """
     near = _neighbours(rows)
     return [
@@ -50,7 +50,7 @@ def plausible(rows: Sequence[Row]) -> list[Row]:
 
 
 def _implausible(row: Row, roof: Row | None) -> str:
-    """Why a time cannot be; empty where it can. On a card the host's time has no roof."""
+    """Why a time is impossible, or empty. On a card, times by the host are not compared."""
     if roof is None or roof.suspect or roof.operation == row.operation or not timed(row):
         return ""
     if not row.compulsory_bytes or (row.device == "cuda" and row.timer == "host"):
@@ -75,16 +75,15 @@ def derive(rows: Sequence[Row]) -> list[dict[str, Any]]:
 def derived(rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
     """For each row its derived columns, None where they do not apply.
 
-    ``recording`` names the sweep that the row belongs to, and the card that measured it.
-    ``effective_gbps`` is compulsory bytes over time, ``modelled_gbps`` the model's bytes over
-    time, both in GB/s (1e9). ``roof_gbps`` is that of the fastest row of the operation ``roof`` at
-    the same shape, dtype, protocol, round and recording; ``above_roof`` says that a row beats it by
-    more than its interval. ``roof`` is the row's own, `COPY` of rows recorded before they had one;
-    ``bounds`` says that the row is of a roof itself. ``arithmetic_us`` is the least time that its
-    flops or its exponentials take, whichever is more, by the fastest roof of such there: a matrix
-    product, or exponentials and nothing else.
+    ``recording`` names the sweep and the card of the row. ``effective_gbps`` is compulsory bytes
+    over time, ``modelled_gbps`` the model's bytes over time, both in GB/s (1e9). ``roof`` is the
+    row's roof operation, or `COPY` if the row is older than that field. ``roof_gbps`` is the
+    effective bandwidth of its fastest row at the same shape, dtype, protocol, round and recording.
+    ``above_roof``: the row's whole interval is faster than that of this roof. ``bounds``: the row
+    itself is of a roof. ``arithmetic_us`` is the longer of the times that the row's flops and its
+    exponentials take at the rate of the fastest roof that does nothing else.
     ``fraction_of_roof`` is of the roof that takes longest: effective over roof bandwidth, or
-    ``arithmetic_us`` over the time where that is more.
+    ``arithmetic_us`` over the time if that is more.
     """
     near = _neighbours(rows)
     for row in rows:
@@ -94,7 +93,7 @@ def derived(rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
 
 
 def _neighbours(rows: Sequence[Row]) -> dict[tuple[Any, ...], list[Row]]:
-    """By neighbourhood its timed rows, fastest first."""
+    """The timed rows of each neighbourhood, fastest first."""
     found = defaultdict[tuple[Any, ...], list[Row]](list)
     for row in sorted(filter(timed, rows), key=lambda one: one.time_us or 0.0):
         found[neighbourhood(row)].append(row)
@@ -107,7 +106,7 @@ def _roof(row: Row, near: Iterable[Row]) -> Row | None:
 
 
 def bounds(row: Row) -> bool:
-    """Whether its kernel only moves what an operation must move, so that it is a roof of others."""
+    """Whether its operation is its own roof, and thus a roof of others; not `COPY` in a graph."""
     node = row.kernel == COPY and row.timer in CAPTURED
     return row.operation == (row.roof or COPY) and not node
 
@@ -118,13 +117,13 @@ def timed(row: Row) -> bool:
 
 
 def neighbourhood(row: Row) -> tuple[Any, ...]:
-    """What rows share whose times are compared: recording, GPU, round, protocol, shape, dtype."""
+    """What two rows must share to be compared: recording, GPU, round, protocol, shape, dtype."""
     protocol = row.recording, row.gpu, row.round, row.timer, row.cache
     return *protocol, row.rows, row.cols, row.dtype
 
 
 def _least_us(row: Row, near: Iterable[Row]) -> Iterator[float]:
-    """The least time that each kind of its arithmetic takes, by the fastest roof of such."""
+    """The least time of each kind of its arithmetic, at the rate of that kind's fastest roof."""
     for work in ARITHMETIC:
         if own := getattr(row, work):
             rates = [(getattr(one, work) or 0) / (one.time_us or 1) for one in near if bounds(one)]
@@ -133,7 +132,7 @@ def _least_us(row: Row, near: Iterable[Row]) -> Iterator[float]:
 
 
 def _derived(row: Row, near: Sequence[Row]) -> dict[str, Any]:
-    """What follows from a time, by itself and beside the rows that it is compared with."""
+    """The derived columns of a timed row; ``near`` are the timed rows of its neighbourhood."""
     values, time_us = dict[str, Any](), row.time_us or 0.0
     if row.model_bytes is not None:
         values["modelled_gbps"] = gbps(row.model_bytes, time_us)
@@ -161,13 +160,13 @@ def gbps(size_bytes: float, time_us: float) -> float:
 def compared(rows: Sequence[Row], names: Sequence[str] = ()) -> list[dict[str, Any]]:
     """How each row's kernel compares with the others of its shape, protocol, round and card.
 
-    Kernels called ``names`` are no others of each other.
+    Kernels called ``names`` are not compared with each other.
 
     Returns:
-        By row ``share`` of the roof, and how many times as fast it is as the fastest other kernel
-        by PyTorch (``over_torch``) and of all (``over_best``, called ``best_other``). An interval,
-        ``_low`` and ``_high``, goes from one end of both times' to the other. NaN where there is
-        nothing to compare.
+        For each row ``share`` of the roof, and its speed over the fastest other kernel by PyTorch
+        (``over_torch``) and over the fastest of all (``over_best``, named in ``best_other``). The
+        interval, ``_low`` to ``_high``, divides opposite ends of the two times' intervals. NaN
+        where there is nothing to compare.
     """
     near, makers, found = _neighbours(rows), kernel_makers(), []
     for row in rows:
@@ -183,7 +182,7 @@ def compared(rows: Sequence[Row], names: Sequence[str] = ()) -> list[dict[str, A
 
 
 def _ratio(name: str, other: Row | None, row: Row) -> dict[str, Any]:
-    """Another's time for the same bytes over this one's, with the interval's ends."""
+    """Another row's time, scaled to the same bytes, over this row's, with the interval's ends."""
     ends = [math.nan] * 3
     if other is not None:
         scale = (row.compulsory_bytes or 1) / (other.compulsory_bytes or 1)

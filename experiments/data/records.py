@@ -1,9 +1,9 @@
-"""What was counted and what counters saw: records beside the rows, each with a schema of its own.
+"""Records beside the rows, each with its own schema: counted requests and hardware counters.
 
 ``counts.jsonl`` has the requests of a variant's code, counted by executing it; ``counters.jsonl``
-the bytes that a card's memory system moved. ``traces.jsonl``, the order of the requests at small
-shapes, is recorded: nothing writes it any more. Fields of older records that nothing reads are
-passed over.
+the bytes that a card's memory system moved. ``traces.jsonl`` has the order of the requests at small
+shapes; recorded ones are read, and no command writes new ones. Fields of older records that
+nothing reads are ignored.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ Number = float | Literal["inf", "-inf", "nan"]  # JSON has no number for these
 
 
 class Access(Written, extra="ignore"):
-    """One load or store of one program, in the order it was executed, of columns first to last."""
+    """One load or store by one program, of the columns ``first`` to ``last`` of a row."""
 
     sweep: Whole = Field(description="which pass over its row, from 0")
     kind: Literal["load", "store"]

@@ -53,8 +53,8 @@ TIMERS = tuple(  # a timer is a module of the worker's
 )
 Timer = Annotated[str, StringConstraints(pattern=f"^({'|'.join(TIMERS)})$")]
 Dtype = Annotated[str, StringConstraints(pattern=f"^({'|'.join(ITEM_BYTES)})$")]
-MOST_SAMPLES = 100_000  # of at most 20 characters each: half of the longest line that is read
-MOST_PASSES = 64  # over M×N elements and M and N more: what an operation may have to move
+MOST_SAMPLES = 100_000  # of at most 20 characters each: half the length that a line may have
+MOST_PASSES = 64  # compulsory bytes are at most those of 64 × (M×N + M + N) elements
 
 
 class Row(Written):
@@ -135,28 +135,28 @@ class Row(Written):
         elements = self.rows * self.cols + self.rows + self.cols
         if (self.compulsory_bytes or 0) > MOST_PASSES * ITEM_BYTES[self.dtype] * elements:
             raise ValueError(f"compulsory_bytes is more than {MOST_PASSES} passes over the matrix")
-        # by a chain a sample is a difference, which noise may make negative
+        # a chain's sample is a difference of two times; noise may make it negative
         if self.timer != "chain" and min(self.samples_us or [0.0]) < 0:
             raise ValueError(f"samples_us below zero, by timer {self.timer}")
         return self
 
     @property
     def identity(self) -> tuple[str, int, int]:
-        """What makes it the same point: key, card and round; attempts repeat it."""
+        """Key, card and round: all attempts at the same point share them."""
         return self.key, self.card, self.round
 
     @property
     def recording(self) -> str:
-        """The sweep, the card's index and, since rows have one, the mark of the card itself.
+        """The sweep, the card's index and, in newer rows, the card's ``mark`` (a hash of its UUID).
 
-        A sweep that goes on after an interruption may find another card under the same index.
+        A sweep that is resumed may find another card under the same index.
         """
         mark = self.environment.get("mark")
         return f"{self.sweep}/{self.card}" + ("" if mark is None else f"/{mark}")
 
     @property
     def expected(self) -> bool:
-        """Whether the point is done: measured, or known to be out of the variant's reach."""
+        """Whether the point is done: measured, or known to be unsupported."""
         return self.status in EXPECTED
 
 

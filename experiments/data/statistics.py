@@ -59,6 +59,6 @@ def stop_reason(samples: Sequence[float], protocol: TimingConfig, out_of_time: b
 
 
 def unconverged(reason: str | None) -> str:
-    """What stands beside a time whose sampling ended for another ``reason`` than convergence."""
-    ended = reason if isinstance(reason, str) else "converged"  # a table's NaN is no reason
+    """The note beside a time if sampling ended for another ``reason`` than convergence."""
+    ended = reason if isinstance(reason, str) else "converged"  # pandas has NaN for no reason
     return "" if ended == "converged" else f"not converged: {ended.replace('_', ' ')}"

@@ -1,7 +1,7 @@
 """The parent's side of a sweep: jobs, plan, workers and cards, rows, summary.
 
-``from experiments import sweep`` gives this package once it is imported; it is called as
-`api.sweep`.
+Once this package is imported, ``from experiments import sweep`` gives the package, not the
+function: so a call of the package calls `api.sweep`.
 """
 
 import sys

@@ -1,9 +1,9 @@
 """A host's cards: their locks, and the workers on them.
 
-Never two timings on one card at a time, whoever measures. A card's lock is a file where all users
-of the host may write, named by the card's PCI bus id; it is let go of when its process ends,
-however it ends. Containers without a folder in common do not see each other's locks. A CPU has no
-lock, and no card has one where ``CUDA_VISIBLE_DEVICES`` is not a list of numbers.
+Only one sweep at a time measures on a card, whoever its user is. A card's lock is a file in a
+folder that all users of the host can write, named after the card's PCI bus id. The lock is free
+once its process has ended. Containers that share no folder do not see each other's locks. A CPU has
+no lock, and no card has one where ``CUDA_VISIBLE_DEVICES`` is not a list of numbers.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ def cards_of(cards: Any) -> list[int]:
 
 
 def visible_cards() -> list[str]:
-    """The PCI bus ids of the visible cards, by the index that ``card=`` names them with.
+    """The PCI bus ids of the visible cards, in the order of the indices that ``gpu.card=`` takes.
 
-    ``CUDA_VISIBLE_DEVICES`` chooses and orders them. Empty without NVML, without cards, and where
-    that variable names cards otherwise than by number.
+    ``CUDA_VISIBLE_DEVICES`` chooses and orders them. Empty without NVML, without cards, and if
+    that variable names a card by anything but a number.
     """
     count = ask_nvml("DeviceGetCount") or 0
     handles = [ask_nvml("DeviceGetHandleByIndex", index) for index in range(count)]
@@ -105,11 +105,11 @@ class WorkerPool:
 
     log: Path  # takes what workers print
     cards: Sequence[int]  # that jobs without a card of their own may run on
-    # whether workers prepare for measuring, on cards that are this sweep's alone until the pool is
-    # closed; a dry run times nothing and waits for nobody
+    # whether workers prepare to measure and their cards stay locked until the pool is closed; false
+    # in a dry run, which times nothing and need not wait for a card
     measures: bool = True
     patience_s: float = 0.0  # how long a worker may take to end by itself when the pool is closed
-    # by device, card and, of a kernel from outside, its file
+    # by device, card, and file of a kernel from outside (None for the kernels here)
     workers: dict[tuple[str, int, str | None], Worker] = field(default_factory=dict)
     _locks: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
     _locked: set[int] = field(default_factory=set)
@@ -125,27 +125,27 @@ class WorkerPool:
                 self.place(job, card)
         cards = {card for device, card, _ in self.workers if device != "cpu"}
         if self.measures and cards - self._locked:
-            self.close()  # whoever waits holds only what comes earlier in the order
+            self.close()  # nobody waits for a card while holding one that comes later in order
             self._locks, self._locked = take(cards), cards
         for worker in self.workers.values():
             with contextlib.suppress(WorkerError):  # raised again when it is asked something
                 worker.spawn()
 
     def place(self, job: Job, card: int | None = None) -> Worker:
-        """The worker of a job: on the card that it pins, or else on ``card``, or on the first."""
+        """The worker of a job: on the card that the job pins, else ``card``, else the first one."""
         device, own = job.config["gpu"]["device"], job.config["gpu"]["card"]
         file = job.config["kernel"].get("file")
         if device == "cpu":
             return self.worker(device, 0, file)
-        # a card that was named must be there, and not give way to the CPU
+        # a card that the user named must exist: the CPU must not take its place
         named = own is not None or list(self.cards) != [0]
         own = (self.cards[0] if card is None else card) if own is None else own
         return self.worker("cuda" if named else device, own, file)
 
     def worker(self, device: str, card: int, file: str | None = None) -> Worker:
-        """The worker on a card, or another one there for the kernels of a file from outside.
+        """The worker of a card, or a second one there for the kernels of a file from outside.
 
-        Whatever such a file changes in its process reaches no other kernel.
+        What such a file changes in its process cannot reach other kernels.
         """
         key = device, card, file
         if key not in self.workers:
@@ -154,7 +154,7 @@ class WorkerPool:
         return self.workers[key]
 
     def alike(self) -> Sequence[int]:
-        """The cards that a shard without a card of its own may be assigned to.
+        """The cards that shards may be assigned to, all of one kind; starts their workers.
 
         Raises:
             UserError: one did not come up, or the cards are of several kinds.

@@ -1,8 +1,8 @@
 """The parent's handle on a worker process: requests with time limits, and replacement.
 
-Messages are JSON objects, one per line of a socket. Whatever else comes ends the worker with a
-reason, and the next request starts another. What a kernel or a library prints there goes to a log
-of bounded size.
+Messages are JSON objects, one per line of a socket. Anything else on the socket ends the worker
+with a reason, and the next request starts a new one. What kernels and libraries print goes to a
+log of limited size.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class WorkerDied(Exception):
 
     def __init__(self, status: str, reason: str) -> None:
         super().__init__(reason)
-        self.status = status  # of the row that it amounts to: ``crashed`` or ``timeout``
+        self.status = status  # for the point's row: ``crashed`` or ``timeout``
 
 
 @dataclass(eq=False)
@@ -52,8 +52,8 @@ class Worker:
     device: str
     card: int
     log: Path
-    measures: bool = False  # it prepares for that before the first request
-    judge: Worker | None = None  # of the answers of a file from outside, which it never imports
+    measures: bool = False  # whether it prepares to measure before the first request
+    judge: Worker | None = None  # checks the answers of an outside file without importing it
     handshake: dict[str, Any] = field(default_factory=dict)  # of the last process that was up
     process: subprocess.Popen[bytes] | None = None
     _socket: Any = None  # None while there is no process
@@ -64,7 +64,7 @@ class Worker:
     def spawn(self) -> None:
         """Starts its process if there is none, and does not wait until it is up.
 
-        Linux ends a worker together with the thread that it was started from.
+        Linux kills a worker when the thread that started it ends.
 
         Raises:
             WorkerError: its card is not visible, or its log is not a file.
@@ -123,7 +123,7 @@ class Worker:
 
         Args:
             message: The request.
-            limits_s: How long each stage may last that it announces; it begins in the first.
+            limits_s: Seconds for each stage that the worker announces; it begins in the first.
 
         Raises:
             WorkerDied: it crashed, sent no proper answer, or a stage outlasted its limit and it was
@@ -162,7 +162,7 @@ class Worker:
         self._socket.sendall(json.dumps(message).encode() + b"\n")
 
     def _receive(self, limit_s: float) -> dict[str, Any]:
-        """The next message; a `TimeoutError` where nothing comes for so long."""
+        """The next message; raises `TimeoutError` if none comes within ``limit_s`` seconds."""
         self._socket.settimeout(limit_s)
         if not (line := self._lines.readline(LARGEST_MESSAGE)):
             raise ConnectionResetError
@@ -184,7 +184,7 @@ class Worker:
         return signal.Signals(-code).name if code < 0 else f"exit status {code}"
 
     def stop(self, patience_s: float = 0.0) -> None:
-        """Ends the process and its children, after ``patience_s`` seconds to end by itself.
+        """Ends the process and its children; first gives it ``patience_s`` seconds to exit.
 
         A profiler loses the records that a killed process had not handed over.
         """
@@ -236,7 +236,7 @@ def environment(device: str, card: int) -> dict[str, str]:
         if card >= len(visible):
             raise WorkerError(f"card {card} is not among the {len(visible)} visible ones")
         variables["CUDA_VISIBLE_DEVICES"] = visible[card]
-    # as NVML numbers them: the card that is locked must be the one that is timed
+    # CUDA must number cards as NVML does: the locked card must be the timed one
     variables["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
     return variables
 

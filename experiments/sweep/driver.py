@@ -31,7 +31,7 @@ def run(jobs: Iterable[Job], cards: Any = (0,)) -> None:
     """Runs a sweep to its end.
 
     Args:
-        jobs: All jobs, the roofs' among them, which may be composed one by one as they are taken.
+        jobs: All jobs, also those of the roofs; an iterator may compose them one by one.
         cards: Indices of the cards to use, or ``all``.
 
     Raises:
@@ -50,7 +50,7 @@ def run(jobs: Iterable[Job], cards: Any = (0,)) -> None:
         if not dry_run:
             stack.enter_context(folder_lock(out))
         stack.callback(pool.close)
-        pool.start([first])  # composing takes as long as workers take to start
+        pool.start([first])  # the workers start while the other jobs are composed
         composed = [first, *jobs]
         pool.start(composed)
         options = options_of(composed)
@@ -86,7 +86,7 @@ class Sweep:
     ) -> None:
         self.plan, self.pool, self.ledger, self.options = plan, pool, ledger, options
         self.name, self.measured, self._stopping = "", list[Row](), threading.Event()
-        # what is tried again takes its neighbours along: a ratio compares neighbours in time
+        # a point tried again takes its neighbours along: ratios compare points close in time
         near = attrgetter("round", "job.shard", "place")
         again = {near(x) for x in plan.points if self._is_due(x) and ledger.latest(x.identity)}
         self.due = [x for x in plan.points if self._is_due(x) or near(x) in again]
@@ -101,7 +101,7 @@ class Sweep:
         return row is None or not row.expected or self._again(row)
 
     def _again(self, row: Row) -> bool:
-        """Whether a point is to be measured once more: its first row of two is suspect."""
+        """Whether to measure a point once more: its row is suspect and of an odd attempt."""
         return bool(self.options["remeasure"] and row.suspect and row.attempt % 2)
 
     def measure(self, name: str) -> None:
@@ -133,7 +133,7 @@ class Sweep:
                 raise
 
     def _lane(self, points: Sequence[Point], progress: Progress) -> None:
-        """One thread a card: never two timings on one at a time."""
+        """Measures the points of one card one after another: no two timings overlap there."""
         for round_, visit in groupby(points, key=lambda point: point.round):
             if self.options["fresh"] and round_ > points[0].round:
                 for worker in {self.pool.place(point.job, point.card) for point in points}:
@@ -152,7 +152,7 @@ class Sweep:
             lost = True
             outcome = {"status": "crashed", "reason": f"no worker could be started: {error}"}
         if self._stopping.is_set():
-            return False  # the worker was ended under the point, which says nothing of it
+            return False  # the worker was killed during the point: that is no result of it
         row = row_of(point, outcome, worker, self.name, self.ledger)
         row = self.ledger.record(point.job.name, row)
         self.measured.append(row)
@@ -162,4 +162,4 @@ class Sweep:
             progress.note(f"{point}: {'; '.join(row.suspect)}; measured once more")
             return self._visit(point, progress)
         progress.ends(point, row)
-        return not lost  # nor could one be started for the next point
+        return not lost  # where none could be started, none can be for the next point

@@ -41,24 +41,24 @@ GROUPS = {
 SHARED = ("out", "rounds", "fresh", "seed", "remeasure", "determinism", "overwrite", "only_failed",
           "dry_run", "tracker")  # fmt: skip
 LARGEST_FILE = 1 << 20  # bytes of a configuration
-MOST_ALIASES = 20  # in it: a few lists, each of which repeats the one before, would fill any memory
+MOST_ALIASES = 20  # in it: lists that each repeat the one before would fill any memory
 ONE_CHOICE = ("experiment", "hydra/launcher")
 CHOSEN = ("kernel", *GROUPS, *ONE_CHOICE)
-# Of Hydra's own options these do something here.
+# Hydra's own options that this program accepts.
 OURS = r"hydra\.(launcher\.(?!_)\w+(\.\w+)*|searchpath)"
 NO_LAUNCHER = (
-    "would run jobs one by one or beside each other, and a ratio compares neighbours in time; "
+    "would run jobs one by one or beside each other, but kernels must be interleaved on one card; "
     "hydra.launcher.cards=all spreads a sweep over cards, hydra/launcher=slurm over nodes"
 )
 # What Hydra and OmegaConf append for their own developers; --verbose shows all of it.
 NOISE = r"[,.] (?:Config search path: |Set the environment variable: |full_key: |See https://hydra)"
 OUTSIDE = "outside"  # the configuration of a function of any file
-# These say which kernel from outside is meant: its name in rows says it, and a path is private.
+# These choose a kernel from outside. Its name in rows says which, and a path is private.
 PLACED = re.compile(r"[+~]*kernel\.(file|function|operation|traffic)=")
-# These choose a job's place, or how the sweep is run; they are not variations of what is measured.
+# These choose a job's folder, or how the sweep runs. They do not vary what is measured.
 WHERE = "|".join(("kernel", "grid", "dtype", "gpu", "experiment", "name", "twin", *SHARED))
 ELSEWHERE = re.compile(rf"{PLACED.pattern}|[+~]*(({WHERE})=|(tracker|hydra)[./])")
-# An option inside a group takes a value, which decides nothing of what else is composed.
+# An option inside a group. Its value does not change which other options are composed.
 VALUE = re.compile(r"(?!hydra\.)\w+(\.\w+)+=")
 
 
@@ -69,12 +69,12 @@ class Job:
     # its folder below ``out``: grid, dtypes and card, whatever else the overrides say of it, and
     # its label, as in ``wide/native-auto/timing=chain/online``
     name: str
-    kernel: str  # the configuration's name, and its twin's mark if any, as rows spell it
+    kernel: str  # its name in rows: the configuration's, and the twin's mark if there is one
     config: dict[str, Any]  # all of it, resolved
     shapes: tuple[tuple[int, int], ...]  # (M, N)
     dtypes: tuple[str, ...]
     overrides: tuple[str, ...] = ()  # what it was composed from
-    only: frozenset[tuple[str, int, int]] = frozenset()  # dtype, M, N, where not all are measured
+    only: frozenset[tuple[str, int, int]] = frozenset()  # (dtype, M, N) to measure; empty: all
     roof: str = COPY  # the operation whose fastest kernel is its roof
 
     @property
@@ -84,7 +84,7 @@ class Job:
 
     @property
     def neighbours(self) -> str:
-        """Jobs that differ in nothing but the kernel have this in common, and so share a roof."""
+        """Its name without kernel and tunables: jobs that have the same share their roofs."""
         return self.name.rpartition("/")[0]
 
     @property
@@ -100,7 +100,7 @@ class Job:
 
     @property
     def is_roof(self) -> bool:
-        """Whether its kernel is the roof of its shard's kernels that have such a roof."""
+        """Whether its kernel can be a roof: one of kernels/roofs, but not `COPY` in a graph."""
         target = str(self.config["kernel"].get("_target_"))
         return target.startswith("kernels.roofs.") and not (self.in_graph and self.kernel == COPY)
 
@@ -118,7 +118,7 @@ def register() -> None:
 
 
 def _check(override: Override) -> None:
-    """Refuses what Hydra would ignore in silence, or would answer with an error of its own code."""
+    """Refuses what Hydra would silently ignore, or answer with an error about its own code."""
     key, line, value = override.key_or_group, str(override.input_line), override.value()
     if not key:
         raise UserError(f"{line} names no option; --help lists those there are")
@@ -150,7 +150,7 @@ def _check(override: Override) -> None:
 
 
 def check_folders(folders: Iterable[Any], given: str) -> None:
-    """Checks that folders of configurations are there, and that no file of theirs is a bomb.
+    """Checks that folders of configurations exist, and that their files are safe to load.
 
     Raises:
         UserError: naming the folder or the file; ``given`` is the option as it was typed.
@@ -167,7 +167,7 @@ def check_folders(folders: Iterable[Any], given: str) -> None:
 
 
 def _values_of(override: Override) -> list[str]:
-    """What an override is in jobs: ``key=value``, of a list or a glob one for each value."""
+    """An override as ``key=value``; for a list or a glob, one of these for each value."""
     key, value = override.get_key_element(), override.value()
     if override.is_delete():
         return [str(override.input_line)]
@@ -189,7 +189,7 @@ def combinations(overrides: Sequence[str]) -> list[list[str]]:
 
     Raises:
         UserError: naming the override at fault.
-        HydraException: one is not in Hydra's grammar, or the preset is none.
+        HydraException: one is not in Hydra's grammar, or there is no such preset.
     """
     parser = OverridesParser.create(config_loader=GlobalHydra.instance().config_loader())
     typed = parser.parse_overrides([*overrides])
@@ -211,7 +211,7 @@ def combinations(overrides: Sequence[str]) -> list[list[str]]:
 def _of_kernel(
     name: str, names: Sequence[str], found: Mapping[str, Sequence[str]]
 ) -> list[Sequence[str]]:
-    """The values of each override, by its key, without what is another kernel's of ``names``."""
+    """The values of each override for the kernel ``name``, without those of other ``names``."""
     own: list[Sequence[str]] = []
     for key, values in found.items():
         of = re.match(r"([+~]*kernel\.)([\w-]+)\.", key)
@@ -244,7 +244,7 @@ def options_of(jobs: Sequence[Job]) -> dict[str, Any]:
 
 
 def with_roofs(jobs: Iterable[Job]) -> Iterator[Job]:
-    """The jobs, each once, and then for those that have no roof its job: ``kernel=`` its name.
+    """The jobs, each once, and then a job ``kernel=ROOF`` for each roof that is missing.
 
     A kernel's file names the operation that is its roof (``roof:``), where that is not the copy.
     In a CUDA graph the copy is ``copy_triton``.
@@ -264,9 +264,9 @@ def with_roofs(jobs: Iterable[Job]) -> Iterator[Job]:
 
 
 def composed(overrides: Sequence[str]) -> tuple[DictConfig, DictConfig]:
-    """A job's configuration, and Hydra's own, whose context must be entered.
+    """A job's configuration and Hydra's own. Hydra's context must be entered.
 
-    Composing takes 70 ms: jobs that differ in values alone share it, and take these afterwards.
+    Composing takes 70 ms, so jobs that differ only in values share it and set these afterwards.
 
     Raises:
         HydraException: it cannot be composed.
@@ -349,7 +349,7 @@ def _complaint(error: ValidationError) -> str:
 
 
 def outside_name(file: Path, function: str) -> str:
-    """The name in rows of a kernel from outside: its function, behind its file if that is ours."""
+    """The name of an outside kernel in rows: its function, after its file if the name is taken."""
     taken = (CONF / "kernel" / f"{function}.yaml").is_file()
     return f"{file.stem}.{function}" if taken else function
 
@@ -362,7 +362,7 @@ def kernel_of_today(name: str, recorded: dict[str, Any]) -> dict[str, Any]:
     """
     if not re.fullmatch(r"kernels(\.\w+)+", str(recorded.get("_target_"))):
         raise ValueError("kernel._target_ is no class below kernels")
-    today = read_yaml(CONF / "kernel").get(name.partition("-")[0], recorded)  # a twin has a mark
+    today = read_yaml(CONF / "kernel").get(name.partition("-")[0], recorded)  # no twin's mark
     own = {key: recorded.get(key, value) for key, value in today.items() if key not in ABOUT}
     return own | {"_target_": today["_target_"]}
 

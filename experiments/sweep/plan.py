@@ -26,8 +26,8 @@ DESCRIBE_LIMIT_S = 300.0
 PROTOCOL = ("timer", "cache", "warmup", "min_samples", "max_samples", "precision")
 LIBRARIES = ("torch", "triton", "cuda")
 
-# Rough seconds, good for planning a coffee: compiling once a shape, by who compiles; samples
-# taken before the interval is narrow; a device's bandwidth; all else of a point.
+# Rough numbers for a dry run: seconds to compile a shape, by backend; samples until the interval is
+# narrow; a device's bytes a second, its flush; the interpreter's row; all else of a point.
 COMPILE_S = {"inductor": 1.5, "cute": 0.6, "torchscript": 0.4, "triton": 0.1}
 SAMPLES = 150
 BYTES_PER_S = {"cuda": 1.5e12, "cpu": 4e9}
@@ -40,7 +40,7 @@ Identity = tuple[str, int, int]  # key, card and round, as a row's
 
 @dataclass(frozen=True)
 class Point:
-    """One row to be."""
+    """One point of one job, which becomes a row."""
 
     job: Job  # the first of the sweep that asks for it; its folder takes the row
     key: str  # hash of all that decides the measurement
@@ -49,7 +49,7 @@ class Point:
     gpu: str  # the device's name
     device: str  # ``cuda`` or ``cpu``
     variant: Mapping[str, Any]  # the worker's description of the job: operation, params, formula
-    declared: Mapping[str, Any]  # and of this point: rows, cols, dtype, traffic, `refusal`
+    declared: Mapping[str, Any]  # its description of the point: rows, cols, dtype, traffic, refusal
 
     @property
     def identity(self) -> Identity:
@@ -63,7 +63,7 @@ class Point:
 
     @property
     def refusal(self) -> dict[str, Any] | None:
-        """Its outcome where it is not measured: it cannot run, or its declaration is wrong."""
+        """The outcome of a point that is not measured (unsupported, wrongly declared), or None."""
         return self.declared["refusal"]  # type: ignore[no-any-return]
 
     @property
@@ -110,7 +110,7 @@ def _interleave(points: Iterable[Point], seed: int, round_: int) -> list[Point]:
     """A shard's points of one round: shapes in random order, the kernels of each one together."""
     dice = random.Random(f"{seed}/{round_}")
     rank = defaultdict[tuple[str, int, int], float](dice.random)
-    # random among themselves, too: no kernel always follows the same one
+    # the kernels of a shape are shuffled as well: none always follows the same one
     return sorted(points, key=lambda point: (rank[point.place], dice.random()))
 
 
@@ -121,7 +121,7 @@ class Plan:
     jobs: list[Job]  # the roofs' among them
     variants: dict[str, dict[str, Any]]  # by job name, the worker's description of it
     points: list[Point]  # every point once, round after round, in the order of measuring
-    asked: dict[str, list[Identity]]  # by job name, what it asks for; jobs may share points
+    asked: dict[str, list[Identity]]  # by job name, its points' identities; jobs may share points
 
 
 def make_plan(jobs: Sequence[Job], pool: WorkerPool) -> Plan:
@@ -177,7 +177,7 @@ def _cards_of(
         if jobs[0].config["gpu"]["device"] != "cpu" and jobs[0].config["gpu"]["card"] is None
     }
     left_s = dict.fromkeys(pool.alike() if cost_s else (), 0.0)
-    # the same jobs are assigned alike, so that a sweep is resumed on the cards where it began
+    # a fixed order: a resumed sweep assigns each shard to the card where it began
     for shard in sorted(cost_s, key=lambda one: -cost_s[one]):
         found[shard] = min(left_s, key=lambda card: left_s[card])
         left_s[found[shard]] += cost_s[shard]
@@ -185,7 +185,7 @@ def _cards_of(
 
 
 def _describe(job: Job, worker: Worker) -> dict[str, Any]:
-    """A worker's description of a job, and its device's name and datasheet in the configuration."""
+    """A worker's description of a job; sets the card's name and datasheet in the job's config."""
     gpu = job.config["gpu"]
     try:
         device = worker.start()["device"]

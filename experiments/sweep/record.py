@@ -26,14 +26,14 @@ PROFILING_LIMIT_S = 600.0
 # A step of an H200's SM clock is 15 MHz, 0.8 % of 1980; one step comes and goes by itself. Beyond
 # two steps a kernel that the SMs limit slows by more than the 1 % that ratios are to resolve.
 CLOCK_DRIFT = 0.02
-# A point lasts a tenth of a second to a few. NVML reports whole degrees; five within one point are
-# a card that comes out of idle or loses its cooling, not the few of a card at work.
+# A point lasts a tenth of a second to a few. NVML reports whole degrees. A card that warms by more
+# than five within a point comes out of idle or loses its cooling; one at work warms by less.
 RAMP_C = 5.0
 
 
 @contextlib.contextmanager
 def folder_lock(out: Path) -> Iterator[None]:
-    """Holds a sweep's folder, by ``.lock`` in it, until its process ends, however it ends.
+    """Locks a sweep's folder by its ``.lock`` inside the block; a crash frees the lock, too.
 
     Raises:
         UserError: the folder cannot be written, or another sweep holds it.
@@ -53,11 +53,11 @@ def folder_lock(out: Path) -> Iterator[None]:
 
 
 class Ledger:
-    """All rows below ``out``, and the one writer of them.
+    """All rows below ``out``, and the only writer of them.
 
-    Before each row it looks whether all are on disk as it left them: somebody may have removed
-    them, or the folder with its lock, so that another sweep writes there. A ledger that only
-    ``reads``, for a dry run, mends nothing.
+    Before each row it checks that all files are as it left them: somebody may have removed them, or
+    the folder with its lock, and another sweep may write there. With ``reads``, for a dry run, it
+    repairs no torn line.
 
     Raises:
         UserError: a row is malformed; or `OSError`, a file cannot be read or mended.
@@ -92,9 +92,9 @@ class Ledger:
         return [row for one in identities if (row := self.latest(one)) is not None]
 
     def record(self, job: str, row: Row) -> Row:
-        """Adds a row, with its place in the order, to a job's file, and gives it.
+        """Appends a row, numbered by its place in the order, to a job's file, and returns it.
 
-        When this returns it is on disk.
+        The row is on disk when this returns.
 
         Raises:
             UserError: it could not be written, or the folder is not as this sweep left it.
@@ -154,7 +154,7 @@ def _state(file: Path | int) -> tuple[int, int]:
 
 
 def truncate_torn_line(path: Path) -> None:
-    """Ends a last line that a crash cut short: a whole row stays, an incomplete one is removed."""
+    """Repairs a last line without its newline: a whole row gets one, a part of a row is removed."""
     data = path.read_bytes()
     whole, newline, torn = data.rpartition(b"\n")
     if not torn:
@@ -171,10 +171,10 @@ def truncate_torn_line(path: Path) -> None:
 
 
 def measure(point: Point, worker: Worker, range_: str = "") -> dict[str, Any]:
-    """A point's outcome; whatever happens to the worker that measures it becomes one.
+    """Measures a point and returns its outcome; a worker's crash or timeout is one, too.
 
-    With the name of a profiler's range it is not timed, but called once in that range. ``wall_s``
-    is the whole of it as the parent saw it, a new worker's start left out.
+    With ``range_``, the name of a profiler's range, the point is called once in it and not timed.
+    ``wall_s`` is the parent's time for the request, without the start of a new worker.
 
     Raises:
         WorkerError: no worker could be started.
@@ -229,15 +229,15 @@ def suspicions(row: Mapping[str, Any], highest_mhz: float | None) -> list[str]:
 def row_of(
     point: Point, outcome: dict[str, Any], worker: Worker, sweep: str, ledger: Ledger | None = None
 ) -> Row:
-    """A row, from a point's declaration and its outcome; a ledger has the rows from before.
+    """The row of a point and its outcome; the ledger, if any, has the point's earlier attempts.
 
-    What no row can hold, such as a time below zero, is not an answer: the worker counts as crashed.
+    An outcome that no row can hold, such as a time below zero, makes a row with status crashed.
     """
     timing, there = point.job.config["timing"], worker.handshake
     known = None if ledger is None else ledger.latest(point.identity)
     card = point.gpu, there["environment"].get("mark")
     highest_mhz = None if ledger is None else ledger.highest_mhz.get(card)
-    # The files beside a row follow the latest command; what repeats the row stays with it.
+    # config.json is of the latest command; the row keeps what is needed to repeat it.
     provenance = {
         "target": point.variant["target"],
         "source": point.variant["source"],

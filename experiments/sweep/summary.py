@@ -70,11 +70,11 @@ class Progress(Bar):
             self.note(f"{done_before} points already done, {total} to measure")
 
     def begins(self, point: Point) -> None:
-        """A point is being measured now."""
+        """Shows the point that is being measured."""
         self.update(self._all, description=escape(str(point)))
 
     def ends(self, point: Point, row: Row) -> None:
-        """A point has its row."""
+        """Shows a point's result, and advances the bar."""
         untimed = "checked, not timed" if row.status == "ok" else row.status.replace("_", " ")
         line = f"{point}: {untimed if row.time_us is None else _number(row.time_us) + ' µs'}"
         self.update(self._all, advance=1, description=escape(line))
@@ -93,10 +93,10 @@ def print_summary(
 ) -> None:
     """Prints the table, how the time was ``spent``, and where everything is.
 
-    ``labels`` has by key the kernel with the tunables that were set. The table goes to a file as a
-    whole; one that cannot be written is a warning, for the rows are on disk and decide the status.
+    ``labels`` maps a key to the kernel and the tunables that were set. The whole table goes to a
+    file. If it cannot be written, that is a warning: the rows are on disk and decide the status.
     """
-    # a roof stands among the kernels that it is the roof of, several operations each by itself
+    # a roof is listed among its kernels; several operations are listed one after the other
     several = len({r.operation for r in rows} - {r.roof for r in rows}) > 1
     places = ("dtype", "cols", "rows", "round", *["operation"] * several)
     ordered = sorted(
@@ -148,9 +148,9 @@ def _best_settings(rows: Sequence[Row], labels: Mapping[str, str]) -> Iterator[s
 
 
 def print_table(names: Sequence[str], lines: Sequence[Sequence[str]]) -> None:
-    """Prints the columns that have something in them, without as many of `DROPPED` as do not fit.
+    """Prints the columns that are not empty, and drops some of `DROPPED`, in order, if too wide.
 
-    Nothing of the others is cut off.
+    No cell of the others is cut off.
     """
     console = Console()
     console = console if console.is_terminal else Console(width=PLAIN_WIDTH)

@@ -1,1 +1,1 @@
-"""The child's side of the wall: everything that needs torch, Triton and the card."""
+"""The worker process: everything that needs torch, Triton and the card."""

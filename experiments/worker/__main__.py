@@ -24,14 +24,14 @@ PR_SET_PDEATHSIG = 1
 
 
 def main() -> None:
-    """Says where it is, then answers requests until there can be no more.
+    """Sends its device and environment, then answers requests until the socket is closed.
 
     Linux kills it when its parent is gone, however the parent ended: an orphan would go on using
     the card beside the sweep that resumes.
     """
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    sys.stdout = sys.stderr  # in the log at once, in any characters
+    sys.stdout = sys.stderr  # which takes any character, and hands lines to the log at once
     _, device_asked, *prepare, descriptor = sys.argv
     parent = socket.socket(fileno=int(descriptor))
     parent.set_inheritable(False)
@@ -51,13 +51,13 @@ def main() -> None:
     from experiments.worker.measure import measure
     from experiments.worker.trial import Bench, judge
 
-    gc.freeze()  # the imports' objects stay, and need not be walked again
+    gc.freeze()  # the imports' objects stay: the collector need not look at them again
     device = place.device
     about = {"environment": place.environment, "host_cards": place.host_cards}
     send(device=dataclasses.asdict(device), **about)
-    bench = functools.cache(functools.partial(Bench, place))  # not all requests need its memory
+    bench = functools.cache(functools.partial(Bench, place))  # made on first use: it takes memory
     if prepare:
-        with contextlib.suppress(Exception):  # it comes again, with a row, when it measures
+        with contextlib.suppress(Exception):  # a measured point raises it again, and gets a row
             bench().flush()
 
     def announce(stage: str) -> None:

@@ -1,7 +1,7 @@
 """The clock, and the state of this process that a kernel could change.
 
-Import this before any kernel. Timers then use the functions of that moment, whatever a kernel's
-module puts in their place, and `changes` names what it replaced or set otherwise.
+Import this before any kernel. Timers then use the original functions even if a kernel's module
+replaces them, and `changes` names the functions and settings that it changed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ elapsed_ms: Callable[[Any, Any], float] = Event.elapsed_time
 synchronize: Callable[[], None] = torch.cuda.synchronize
 spin: Callable[[int], None] = torch.cuda._sleep  # keeps the card busy for so many cycles
 
-# Where a kernel could replace a function that references, timers or other kernels call.
+# Modules and classes whose functions references, timers and other kernels call.
 WATCHED: tuple[Any, ...] = (
     *(torch, torch.Tensor, torch.nn.functional, torch.cuda, torch.cuda.Event, torch.special),
     *(time, sys.modules[__name__]),
@@ -59,7 +59,7 @@ def state() -> dict[str, Any]:
 
 
 def changes(before: Mapping[str, Any]) -> str:
-    """What is otherwise now than in a `state`, at most three names; empty where nothing is."""
+    """Names what differs from an earlier `state`, at most three things; empty if nothing does."""
     now = state()
     names = [k for k, v in before.items() if v is not now[k] and (callable(v) or v != now[k])]
     return ", ".join(sorted(names)[:3])

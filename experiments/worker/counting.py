@@ -1,7 +1,7 @@
-"""Counted traffic: one call of a kernel, executed with every request to memory added up.
+"""Counts memory traffic: executes one call of a kernel and adds up all of its requests.
 
-PyTorch's operations are seen by its dispatcher, Triton's programs by their interpreter. Masked-off
-lanes ask for nothing, and an atomic is a load and a store.
+A dispatch mode sees PyTorch's operations, the interpreter's builder Triton's. Lanes that are masked
+off request nothing, and an atomic is a load and a store.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ NOT_COUNTABLE = {
     "inductor": "Inductor writes other code for a GPU than for the CPU of a count",
 }
 NOMINAL = "nominal: one operation of the library, taken to read and write once"
-# An operation reads of its argument `self` as many elements of each row as the row of another
-# argument picks, or nothing but a shape.
+# Of each row of `self` these operations read as many elements as the named argument has in a row;
+# those of SHAPED read only its shape.
 PICKING = {"gather": "index", "nll_loss_forward": "target"}
 SHAPED = ("nll_loss_backward",)
 NOTHING = dict.fromkeys(("loads", "stores", "load_bytes", "store_bytes"), 0)
@@ -48,7 +48,7 @@ ACCESSES: dict[str, tuple[tuple[str, ...], int, int | None]] = {
 
 
 def count(point: dict[str, Any], device: Device) -> dict[str, Any]:
-    """A count record's fields but the kernel's label.
+    """The fields of a count record, except the kernel's label.
 
     Args:
         point: ``kernel`` (its configuration), ``rows``, ``cols``, ``dtype``, ``seed``, and
@@ -99,7 +99,7 @@ def difference(kernel: Kernel, sizes: Mapping[str, int], tensors: Sequence[Any])
     """
     operation, traffic = kernel.operation, kernel.traffic()
     arrays, triton = (*operation.inputs, *operation.outputs), kernel.backend == "triton"
-    # a loss that PyTorch's operations make, or a peer, has the point's dtype
+    # the loss has the point's dtype if PyTorch's operations or a peer make it
     either = triton and not kernel.packages
     in_bytes = {a.name for a in arrays if a.dtype is not None and (either or not a.either)}
     if triton and traffic.further:  # it may keep more beside the arrays, as float32
@@ -155,7 +155,7 @@ class Recorder(TorchDispatchMode):
             self.meet(name, x)
 
     def meet(self, name: str, tensor: torch.Tensor) -> bool:
-        """Makes a tensor's memory known, if it is new."""
+        """Registers a tensor's memory under a name; returns whether it is new."""
         place = tensor.untyped_storage().data_ptr()
         if place in self._tensors:
             return False
@@ -245,7 +245,7 @@ class Recorder(TorchDispatchMode):
     def _asked(
         self, name: str, schema: Any, given: Mapping[str, Any]
     ) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
-        """Of the tensors that an operation is given those that it reads, and those it writes."""
+        """The tensors among an operation's arguments that it reads, and those that it writes."""
         loads: list[torch.Tensor] = []
         stores: list[torch.Tensor] = []
         model = name.startswith("new_") or name.endswith("_like")  # for shape and dtype alone
@@ -254,7 +254,7 @@ class Recorder(TorchDispatchMode):
             unread = model or (written and (argument.is_out or name in OVERWRITERS))
             unread |= argument.name == "self" and name in SHAPED
             for tensor in _tensors(given.get(argument.name)):
-                self.meet(argument.name, tensor)  # unless it was, it was made before the call
+                self.meet(argument.name, tensor)  # if new here, it was made before the call
                 stores += [tensor] if written else []
                 if argument.name == "self" and name in PICKING:
                     tensor = tensor[:, : given[PICKING[name]][:1].numel()]

@@ -1,4 +1,4 @@
-"""What a job would run, without running it: so that any error shows before anything is measured."""
+"""Describes what a job would run without running it, so that errors show before measuring."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from kernels.kernel import Kernel, Operation
 from kernels.traffic import evaluate, formula
 
 PACKAGE = "kernels"  # whose code decides what a variant does
-LIBRARIES = ("torch", "triton")  # whose versions are in the key, wherever they lie
+LIBRARIES = ("torch", "triton")  # not hashed: the key has their versions
 STANDARD, SITES = sysconfig.get_path("stdlib"), {"site-packages", "dist-packages"}
 
 
@@ -60,7 +60,7 @@ def _class(target: str) -> Any:
     """The class of this project that a target names."""
     module, _, name = target.rpartition(".")
     top = module.partition(".")[0]
-    # found out without importing anything: no other module of this machine is to run
+    # checked before anything is imported: no module outside of this project may run
     if not top.isidentifier() or not ((ROOT / top).is_dir() or (ROOT / f"{top}.py").is_file()):
         raise UserError(
             f"_target_ {target} is not in this project; it must name a class in kernels/, as in "
@@ -130,12 +130,12 @@ def describe(job: dict[str, Any], device: Device) -> dict[str, Any]:
 
 
 def inspect(kernel: dict[str, Any]) -> dict[str, Any]:
-    """What the file of a configuration, as ``conf/kernel/outside.yaml`` has it, stands for.
+    """What a file from outside contains; ``kernel`` is like ``conf/kernel/outside.yaml``.
 
     Returns:
-        ``functions``, its kernels, for an operation's class all of that operation in the file;
-        ``operation``; and ``rivals``, the configurations in ``conf/kernel`` that say who made them
-        and whose distributions are installed.
+        ``functions``, the names of its kernels (for an `Operation` class, of all its kernels in the
+        file); ``operation``; and ``rivals``, the configurations in ``conf/kernel`` of the same
+        operation that say who made them and whose distributions are installed.
 
     Raises:
         UserError: the file or the function cannot be measured.
@@ -160,7 +160,7 @@ def inspect(kernel: dict[str, Any]) -> dict[str, Any]:
 
 
 def backend(kernel: Kernel, device: Device) -> str:
-    """The row's word for who runs it: Triton on a CPU is its interpreter."""
+    """The backend as rows spell it: Triton on a CPU is ``interpreter``."""
     if kernel.backend == "triton" and device.kind == "cpu":
         return "interpreter"
     return kernel.backend
@@ -191,7 +191,7 @@ def source_hash(module: str) -> str:
 
 
 def _file(name: str) -> Path | None:
-    """The file of a module; None for none, as of a folder alone, and for an installed one."""
+    """The file of a module; None if it has none, as a folder without __init__, or is installed."""
     top, *below = name.split(".")
     spec = None if top in LIBRARIES else importlib.util.find_spec(top)
     for part in below:  # no module is imported
@@ -215,11 +215,11 @@ def _unpacked() -> list[str]:
 
 @cache
 def _imports(package: str, source: bytes) -> list[str]:
-    """What may be modules among what a module of a package imports, in its functions too."""
+    """The imported names that may be modules, from the whole source, functions too."""
     names: list[str] = []
     try:
         nodes = list(ast.walk(ast.parse(source)))
-    except (SyntaxError, ValueError):  # its import fails, which only its kernel may expect
+    except (SyntaxError, ValueError):  # it cannot be imported; a kernel may expect that
         return []
     for node in nodes:
         if isinstance(node, ast.Import):

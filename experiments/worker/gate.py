@@ -1,10 +1,10 @@
 """The gate: no time is published for a wrong answer.
 
-An element may differ from float64's answer by so many spacings of its dtype at that answer, plus
-one subnormal step; a whole number may not differ. Where an operation says what its rows sum to, a
-row's sum may differ from the sum of the correctly rounded answers by a mean of so many spacings an
-element: rounding errors cancel in a sum, and an answer of all zeros, which passes element by
-element where 16-bit values near the smallest number, does not. Where an operation says that its
+An element may differ from the float64 answer by a number of spacings of its dtype at that answer,
+plus one subnormal step; a whole number must be equal. Where an operation says what its rows sum to,
+a row's sum may differ from the sum of the correctly rounded answers by a number of spacings per
+element, on average. Rounding errors cancel in a sum; an answer of all zeros fails there, even where
+16-bit answers are so small that zeros pass element by element. Where an operation says that its
 answer is a sum whose terms cancel, spacings are taken at the terms' magnitude.
 """
 
@@ -78,8 +78,8 @@ def check(
             before the call.
         operation: Gives the reference.
         backend: Selects the tolerance, as rows spell it.
-        factor: Multiplies the tolerance. Above one it is for inputs that are not normal: results
-            may then be flushed to zero, and an element without a finite reference is left out.
+        factor: Multiplies the tolerance. Above one, for `hard` inputs, results may also be flushed
+            to zero, and elements without a finite reference are not compared.
     """
     answers, inputs = as_tuple(answer), as_tuple(given)
     reason = malformed(answers, inputs, operation)
@@ -127,12 +127,12 @@ def _errors(
     factor: float,
     sums: bool,
 ) -> torch.Tensor:
-    """Of some rows: wrong elements, wrong row sums, Σ(y − ref)², Σ ref² and the largest error."""
+    """The number of wrong elements and row sums, Σ(y − ref)², Σ ref², and the largest error."""
     dtype, answer = y.dtype, y.to(torch.float64, copy=True)  # the rest works in place
     space, wrong_sums = spacing(at.double(), dtype), torch.zeros((), device=y.device)
     if sums and y.numel():
-        # the largest element may be most of the sum, and rounding tips it by a whole spacing:
-        # it is held to its own tolerance, the others to that of their sum
+        # the largest element may be most of the sum, and rounding may move it by a whole spacing:
+        # it is left out of the sums, and only checked as an element
         largest = space.argmax(-1, keepdim=True)
         ours, theirs, spaces = (
             t.scatter(-1, largest, 0).sum(-1, dtype=torch.float64)
@@ -156,10 +156,10 @@ def _errors(
 def malformed(
     answers: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor], operation: Operation
 ) -> str | None:
-    """One sentence that says why an answer does not count; None where it may be right.
+    """One sentence that says why an answer does not count; None if it may be right.
 
-    An answer has the right shapes and dtypes, is a plain tensor, since another class may compute
-    its values when they are looked at, and lies in memory of its own.
+    An answer must have the right shapes and dtypes, consist of plain tensors (a subclass may
+    compute its values when they are read), and lie in memory of its own.
     """
     shape, dtype = operation.point_of(inputs)
     found = [(tuple(y.shape), y.dtype) for y in answers]
@@ -206,7 +206,7 @@ def fingerprint(x: torch.Tensor) -> int:
     Each word of bits, as a whole number, is multiplied by an odd number of its own, and the
     products are summed modulo 2^64. A word is eight bytes, or an element where they do not divide.
     """
-    flat = x.flatten().contiguous()  # of one column, flattened rows may still be apart
+    flat = x.flatten().contiguous()  # with one column, flatten may give a strided view
     aligned = flat.nbytes % 8 == 0 and flat.data_ptr() % 8 == 0
     whole = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
     bits = flat.view(torch.int64 if aligned else whole[x.itemsize])
@@ -221,8 +221,8 @@ def fingerprint(x: torch.Tensor) -> int:
 def spacing(values: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     """Distance between neighbours of ``dtype`` at float64 ``values``, subnormals included.
 
-    It is a tensor of its own. What a double keeps of its bits as exponent is the power of two
-    below its magnitude; zero and subnormal doubles have none. Whole numbers have no spacing.
+    Returns a new tensor. The exponent bits of a double alone are the power of two at or below its
+    magnitude; of zero and of subnormal doubles they are zero. Whole numbers have no spacing.
     """
     if not dtype.is_floating_point:
         return torch.zeros_like(values)

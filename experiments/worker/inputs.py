@@ -2,8 +2,8 @@
 
 A kernel that keeps answers by the address of its input, by the tensor's version or by a few of its
 elements gives a wrong answer once the values have changed. So before each timed call a few rows,
-chosen at random, take other values. They are written through `Tensor.data`, which counts versions
-apart from the tensor that the kernel is given.
+chosen at random, take other values. They are written through `Tensor.data`, which leaves the
+version number of the kernel's tensor as it is.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ from kernels.kernel import Operation, Shape
 
 Inputs = tuple[torch.Tensor, ...]
 ROWS = 6  # that change
-OTHER_SEED = 1_000_003  # added to a point's seed: no rotation of buffers is so long
+OTHER_SEED = 1_000_003  # added to a point's seed: further buffers of a timer add less
 HARD_TOLERANCE = 16  # see `hard`
 
 
 @dataclass(frozen=True)
 class Values:
-    """The values that a kernel was given, so that another process can make the same.
+    """How the values that a kernel was given are made, so that another process can make them.
 
-    Of ``other`` values there may be so many rows, which take the place of the inputs' own; what all
-    rows share is the inputs'.
+    With ``other``, so many rows of other values take the place of the inputs' rows. Arrays that all
+    rows share stay as they are.
     """
 
     shape: Shape  # the point's
     dtype: torch.dtype  # the point's
     seed: int  # that its inputs were made from
     rows: tuple[int, ...] | None = None  # which of them, in order; None for all
-    other: int | None = None  # None for the inputs' own values
+    other: int | None = None  # how many rows of other values; None for the inputs' own
     hard: tuple[str, ...] | None = None  # the kind of `hard` of each of the other rows
 
     def make(self, operation: Operation, device: str) -> Inputs:
@@ -45,7 +45,7 @@ class Values:
         return inputs if self.rows is None else rows_of(operation, inputs, self.rows)
 
     def make_other(self, operation: Operation, inputs: Inputs) -> Inputs:
-        """The other values, beside what all rows of the inputs share."""
+        """The other values, with the arrays that all rows of the inputs share."""
         assert self.other is not None
         shape, seed = (self.other, *self.shape[1:]), self.seed + OTHER_SEED
         others = operation.make_inputs(shape, self.dtype, inputs[0].device, seed)
@@ -88,13 +88,13 @@ class Changing:
     """Some rows of a point's inputs, each of which holds its own values or others."""
 
     def __init__(self, operation: Operation, inputs: Inputs, own: Values) -> None:
-        """Of inputs that were made as ``own`` says; they are changed in place."""
+        """``own`` says how the inputs were made; they are changed in place."""
         self.operation, self.inputs = operation, inputs
         self._by_rows = [i for i, array in enumerate(operation.inputs) if operation.rowwise(array)]
         lengths = {len(inputs[i]) for i in self._by_rows if inputs[i].numel()}
         count = lengths.pop() if len(lengths) == 1 else 0
-        # the rows that change, none where inputs have no rows, or no elements; at least as many
-        # stay as they are, where there are two
+        # the rows that change: at most half of all, rounded up; none if the inputs have no rows or
+        # no elements
         self.rows = random.SystemRandom().sample(range(count), min(ROWS, (count + 1) // 2))
         self.held: tuple[int, ...] = ()  # the places of those that hold other values now
         self._next = 0
@@ -112,7 +112,7 @@ class Changing:
         if self.rows:
             self._made = self.others.make_other(self.operation, self.inputs)
             if {len(self._made[i]) for i in self._by_rows} != {len(self.rows)}:
-                self.rows = []  # rows of this operation are not cut one by one
+                self.rows = []  # this operation's rows cannot be replaced one by one
 
     def hold(self, places: Iterable[int]) -> None:
         """Gives the rows at these places their other values, and the rest their own."""

@@ -30,13 +30,13 @@ COMPILERS = (
     *("torch._dynamo", "torch._inductor", "cutlass"),
 )
 NO_MEMORY = "can't allocate memory"  # PyTorch's words on a CPU
-# What the card may do after a call has returned: more than the call's time by events, for this
-# share, and so many µs that waiting itself takes.
+# (factor, µs): after a call has returned, the card may work for factor × the call's time by events,
+# plus the µs that waiting itself takes.
 UNFINISHED = 1.25, 50.0
-CALLS = 5  # of the same inputs, beside the first, where the same bits are asked for
+CALLS = 5  # further calls on the same inputs, to see whether they give the same bits
 
 Stage = Callable[[str], None]
-# Programs, and the compiled kernel; None where Triton's interpreter ran them.
+# The number of programs, and the compiled kernel; None for it under Triton's interpreter.
 Launch = tuple[int, Any]
 
 
@@ -45,9 +45,9 @@ def measure(
 ) -> dict[str, Any]:
     """Measures a point and gives the row's outcome fields; errors become a status.
 
-    A point with a ``range``, its name, is called in it for a profiler, and not timed.
-    A kernel that changes what others use, a clock or the number of threads, has no time. The
-    parent replaces this worker then, as it does where the CUDA context is lost: ``sticky``.
+    A point with a ``range`` is called in a profiler's range of that name, and not timed. A kernel
+    that changes what others use, a clock or the number of threads, gets no time. ``sticky`` tells
+    the parent to replace this worker: in that case, and when the CUDA context is lost.
 
     Args:
         point: ``kernel`` (configuration), ``rows``, ``cols``, ``dtype``, ``timing``, ``seed``.
@@ -81,7 +81,7 @@ def measure(
 
 
 def _status(error: Exception) -> str:
-    """What an error makes of a point."""
+    """The status of a point that raised this error."""
     if isinstance(error, CannotTime):
         return "unsupported"
     if isinstance(error, MemoryError | torch.OutOfMemoryError) or NO_MEMORY in str(error):
@@ -92,7 +92,7 @@ def _status(error: Exception) -> str:
 
 
 def _profiled(point: dict[str, Any], bench: Bench) -> dict[str, Any]:
-    """Two calls, the second with L2 flushed, in the point's range, and any profiler on."""
+    """Two calls, the second after a flush, in the point's range and with the profiler on."""
     kernel = build_kernel(point["kernel"])
     dtype: torch.dtype = getattr(torch, point["dtype"])
     values = Values((point["rows"], point["cols"]), dtype, point["seed"])
@@ -108,7 +108,7 @@ def _profiled(point: dict[str, Any], bench: Bench) -> dict[str, Any]:
 
 
 def _measure(point: dict[str, Any], bench: Bench, stage: Stage, ask: Ask | None) -> dict[str, Any]:
-    """The outcome of a point that raises nothing: compiled, through the gate, timed."""
+    """Compiles, checks and times a point, and returns its outcome. Errors are raised."""
     timing, device = dict(point["timing"]), bench.place.device
     if timing["timer"] == "auto":
         timing["timer"] = "events" if device.kind == "cuda" else "host"
@@ -138,7 +138,7 @@ def _measure(point: dict[str, Any], bench: Bench, stage: Stage, ask: Ask | None)
 
 
 def _called(trial: Trial, stage: Stage) -> tuple[Tensors, dict[str, Any]]:
-    """The answer of the kernel that is prepared for the inputs, and the row's fields so far."""
+    """Prepares the kernel and calls it; returns its answer and the row's fields so far."""
     subject, interpreted = trial.subject, trial.backend == "interpreter"
     on_card = subject.inputs[0].is_cuda
     stage("compiling")
@@ -152,7 +152,7 @@ def _called(trial: Trial, stage: Stage) -> tuple[Tensors, dict[str, Any]]:
             clock.synchronize()
         fields: dict[str, Any] = {"compile_s": clock.now_s() - began}
     fields |= fields_of(launches)
-    trial.backend = fields.get("backend", trial.backend)  # of a function from outside
+    trial.backend = fields.get("backend", trial.backend)  # an outside function may use Triton
     stage("sampling")
     if interpreted:
         return answer, fields
@@ -172,9 +172,9 @@ def _called(trial: Trial, stage: Stage) -> tuple[Tensors, dict[str, Any]]:
 
 
 def fields_of(launches: Sequence[Launch]) -> dict[str, Any]:
-    """The row's launch fields, of the launch with the most programs; empty for none.
+    """The row's launch fields, of the launch with the most programs; empty if there is none.
 
-    Of interpreted programs the only one is ``backend``.
+    A launch under the interpreter gives ``backend`` alone.
     """
     if not launches:
         return {}
@@ -195,9 +195,9 @@ def fields_of(launches: Sequence[Launch]) -> dict[str, Any]:
 def recorded() -> Iterator[list[Launch]]:
     """Watches every Triton launch inside the block, whoever wrote the kernel.
 
-    Triton's launch hooks do not give the grid, so its ``run`` is wrapped for the time being, and
-    so is the way to a compiled kernel that libraries keep for themselves; nothing of it remains
-    when a call is timed.
+    Triton's launch hooks do not give the grid, so ``run`` is wrapped inside the block. So is
+    ``CompiledKernel[grid]``, through which libraries launch compiled kernels that they kept. Timed
+    calls are not wrapped.
     """
     launches: list[Launch] = []
     try:
@@ -239,7 +239,7 @@ def recorded() -> Iterator[list[Launch]]:
 
 
 def _poison(trial: Trial) -> None:
-    """Leaves NaN, or −77, where outputs are likely to lie, in place of the last right answer."""
+    """Puts NaN, or −77, into memory that the next outputs may get, over any right answer there."""
     operation, values = trial.kernel.operation, trial.values
     held = []
     for shape, dtype in operation.layout(operation.outputs, values.shape, values.dtype):
@@ -256,7 +256,7 @@ def _same_bits(trial: Trial, answer: Tensors) -> dict[str, bool | None]:
         subject.before()
         same &= fingerprints(subject.call(*inputs)) == first
     subject.restore()
-    # of fewer rows, which the kernel may cut or launch otherwise; None where it takes none
+    # fewer rows, which the kernel may split or launch otherwise; None if it supports none
     rows = as_tuple(answer)[0].shape[0]
     half = range(rows // 4, rows // 4 + rows // 2)
     for part in (range(1), range(rows - min(8, rows - 1), rows), half):
@@ -275,7 +275,7 @@ def _judged(verdict: Verdict) -> dict[str, Any]:
 
 
 def _timed(trial: Trial, protocol: Protocol) -> dict[str, Any]:
-    """The fields of a row that is timed, or why its answers or its time are none."""
+    """Times a point; returns its fields, or why its answers or its time do not count."""
     subject = trial.subject
     card = trial.bench.place.card
     before, began = card_state(card), clock.now_s()
@@ -315,7 +315,7 @@ def _timed(trial: Trial, protocol: Protocol) -> dict[str, Any]:
 
 
 def _unfinished_us(subject: Subject) -> float:
-    """How long all of the card works after a call has returned, the shortest of three."""
+    """How long the whole card is busy after a call has returned, the shortest of three times."""
     left = []
     for _ in range(3):
         subject.before()

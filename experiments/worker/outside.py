@@ -25,12 +25,12 @@ from experiments.worker import clock
 from kernels.kernel import Kernel, Operation
 from kernels.traffic import M, N, Traffic
 
-BACKEND = "outside"  # a class of tolerances of its own
+BACKEND = "outside"  # which has tolerances of its own
 
 
 @dataclasses.dataclass(frozen=True)
 class Function(Kernel):
-    """A function of a file, under an operation of ours."""
+    """A function of a file from outside, as a kernel of one of our operations."""
 
     file: str = ""  # its name, without its folder
     function: str = ""
@@ -45,7 +45,7 @@ class Function(Kernel):
 
 
 def found(config: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
-    """A class of a file and its tunables; one is made for a function.
+    """The kernel class of a file and its tunables; a function gets a class made for it.
 
     Args:
         config: As ``conf/kernel/outside.yaml``: ``file``, ``function``, ``options``, and for a
@@ -133,7 +133,7 @@ def operation_named(name: str) -> Operation:
 
 
 def _traffic_of(text: Any, operation: Operation) -> Traffic:
-    """The traffic that a formula declares, as reads; the operation's compulsory one without."""
+    """The traffic of a formula: all but the compulsory writes are reads. None: the compulsory."""
     if text is None:
         return operation.compulsory
     writes = operation.compulsory.writes
@@ -147,7 +147,7 @@ def _traffic_of(text: Any, operation: Operation) -> Traffic:
 
 
 def line_of(error: BaseException, path: Path) -> str:
-    """``:12``, the last line of a file that an error came through; empty where it was none."""
+    """``:12``, the last line of a file in an error's traceback; empty if it is not there."""
     file = str(path.resolve())
     if isinstance(error, SyntaxError) and error.filename == file:
         return f":{error.lineno}"

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 CODE = ("kernels", "experiments", "conf")  # what a measurement depends on
 
-# Switches of the libraries that change what a kernel costs. None holds a path or a name.
+# Environment variables that change what a kernel costs. None holds a path or a user's name.
 VARIABLES = (
     *("CUDA_DEVICE_MAX_CONNECTIONS", "CUDA_LAUNCH_BLOCKING", "CUDA_MODULE_LOADING"),
     *("NVIDIA_TF32_OVERRIDE", "OMP_NUM_THREADS", "PYTORCH_CUDA_ALLOC_CONF"),
@@ -36,8 +36,8 @@ VARIABLES = (
 
 CGROUP = Path("/sys/fs/cgroup")
 
-# By the name of a field: what NVML calls it, and the number of a clock or sensor. Clocks are in
-# MHz, power in watts, temperatures in °C; a mode is 1 where it is on.
+# For each field: the query to NVML, and the number of a clock or sensor. Clocks are in MHz, power
+# becomes watts (`_facts`), temperatures are in °C; a mode is 1 where it is on.
 STATE: dict[str, tuple[Any, ...]] = {
     "sm_clock_mhz": ("ClockInfo", 1),
     "memory_clock_mhz": ("ClockInfo", 2),
@@ -51,8 +51,8 @@ SETUP: dict[str, tuple[Any, ...]] = {
     "mig_mode": ("MigMode",),
     "ecc_mode": ("EccMode",),
 }
-# NVML's clock event reasons that slow a kernel down, by the bit that reports them. Idle and
-# application-set clocks are how the card was left, not a fault of the moment.
+# NVML's clock event reasons that slow a kernel down, by the bit that reports them. Clocks that are
+# idle or set by an application are left out: they are settings, not faults.
 SLOWDOWNS = {
     0x0000000000000004: "software power cap",
     0x0000000000000008: "hardware slowdown",
@@ -76,8 +76,8 @@ class Place:
 def take_place(asked: str) -> Place:
     """Chooses a device: ``cuda``, ``cpu``, or ``auto`` (CUDA where there is one).
 
-    Without CUDA the kernels are to run under Triton's interpreter, which Triton decides when it
-    decorates them: nothing under ``kernels`` may have been imported before this.
+    Without CUDA the kernels run under Triton's interpreter. Triton decides that when it decorates
+    them, so nothing under ``kernels`` may have been imported before.
 
     Raises:
         RuntimeError: CUDA was asked for and there is none.
@@ -99,7 +99,7 @@ def take_place(asked: str) -> Place:
         torch.cuda.init()
         uuid = f"GPU-{torch.cuda.get_device_properties(0).uuid}"
         card = ask_nvml("DeviceGetHandleByUUID", uuid)
-        # the same for the same card, and its serial cannot be found from it
+        # identifies the card; its UUID cannot be found from it
         mark = hashlib.sha256(uuid.encode()).hexdigest()[:8]
         settings = environment() | {"card": _facts(card, SETUP), "mark": mark}
         return Place("cuda:0", cuda_device(0), settings, card, ask_nvml("DeviceGetCount"))
@@ -137,7 +137,7 @@ def version_of(package: str) -> str | None:
 def commit(root: Path = ROOT) -> dict[str, Any]:
     """The checkout's ``commit``, and whether it is ``dirty``; both None without a repository.
 
-    It is dirty if the commit is not the code that runs: a file of it differs, or is not tracked.
+    It is dirty if a file in the folders of `CODE` differs from the commit or is not tracked.
     """
     # without a lock, which a killed worker would leave behind
     command = ["git", "--no-optional-locks", "-C", str(root), "status"]
@@ -185,7 +185,7 @@ def _facts(card: Any, names: Mapping[str, tuple[Any, ...]]) -> dict[str, Any]:
     """The facts that `STATE` or `SETUP` names; None for one that NVML does not give."""
     facts = {name: ask_nvml(f"DeviceGet{of}", card, *more) for name, (of, *more) in names.items()}
     for name, fact in facts.items():
-        if isinstance(fact, list | tuple):  # a mode now, and after the next start
+        if isinstance(fact, list | tuple):  # the mode now, and the mode after a restart
             facts[name] = fact[0]
         elif name.endswith("_w") and fact is not None:
             facts[name] = fact * 1e-3
@@ -197,9 +197,9 @@ def foreign(
 ) -> int | None:
     """The number of compute processes on a card that do not belong to this sweep.
 
-    The sweep's are the descendants of its parent, ``family``. In a container the driver lists the
-    host's process numbers, and none is this worker's ``own``: then one is taken for this worker and
-    any other for a foreign one. None where the driver lists no process at all.
+    The sweep's own are the descendants of its parent, ``family``. In a container the driver lists
+    the host's process ids, and this worker's ``own`` is not among them: then one process is assumed
+    to be this worker and the others are foreign. None if the driver lists no process.
     """
 
     def is_ours(pid: int | None) -> bool:
@@ -221,7 +221,7 @@ def parent(pid: int) -> int | None:
 
 
 def require(size_bytes: int) -> None:
-    """Sees to it that the host has so many bytes left, before they are taken.
+    """Checks that the host has so many bytes of memory free, before they are allocated.
 
     Linux promises memory that it does not have. It then ends a process of its own choice, which may
     be the sweep and not the worker.

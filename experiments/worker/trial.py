@@ -19,23 +19,23 @@ from experiments.worker.timers import Subject, Timed
 from kernels.kernel import Kernel, Operation, Tensors, as_tuple
 from kernels.language import jit, tl
 
-Ask = Callable[[str], dict[str, Any]]  # the file of a question to the verdict of `judge`
+Ask = Callable[[str], dict[str, Any]]  # takes a question's file, returns the verdict of `judge`
 BLOCK = 8192  # elements a program of the flush touches
-CHANGED = Verdict("changed its input, so that its answer cannot be compared with any")
+CHANGED = Verdict("changed its input, so that its answer cannot be checked")
 
 
 class Flush:
-    """A clean buffer of twice the device's last-level cache, and the reading of it.
+    """Empties the device's last-level cache by reading a clean buffer of twice its size.
 
     L2 is emptied of the timed buffers by reading others, never by writing: a flush that writes
-    leaves its own dirty lines, which the timed kernel then has to write back. Of lines that asked
-    to stay (`evict_last`) a plain read leaves about a third of 8 MB on an H200; a read that asks so
-    too drives them out, and the plain one after it takes its place (tests/experiments/test_gpu.py).
+    leaves its own dirty lines, which the timed kernel then has to write back. On an H200 a plain
+    read leaves about a third of 8 MB that were loaded with `evict_last`. A read with `evict_last`
+    drives them out, and the plain one after it replaces its lines (tests/experiments/test_gpu.py).
     """
 
     def __init__(self, device: str, cache_bytes: int) -> None:
         elements = 2 * cache_bytes // 4
-        # pages that were never written all map to one on a CPU, and would flush nothing
+        # on a CPU, pages that were never written all map to one, and reading them flushes nothing
         self._buffer = torch.ones(elements, dtype=torch.float32, device=device)
         self._sink = torch.empty((), dtype=torch.float32, device=device)
 
@@ -52,7 +52,7 @@ def _touch(x: tl.tensor, elements: tl.tensor, BLOCK: tl.constexpr) -> None:
     at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     inside = at < elements
     total = tl.sum(tl.load(x + at, inside, 0.0, eviction_policy="evict_last"))
-    tl.store(x, total, total < 0)  # never, but a load that nobody uses would not be made
+    tl.store(x, total, total < 0)  # never true; without it the compiler would drop the load
 
 
 class Bench:
@@ -68,8 +68,8 @@ class Bench:
     ) -> Verdict:
         """The gate's verdict on an answer for inputs that were made as ``values`` says.
 
-        An answer that is bit for bit one that passed before for the same inputs is not computed
-        with again, whichever kernel gave it.
+        An answer that equals, bit for bit, one that passed before for the same inputs is not
+        compared again, whichever kernel gave it.
         """
         found = [(tuple(y.shape), y.dtype, tolerance(operation, y, backend)) for y in answers]
         key = operation, values, *found, fingerprints(answers)
@@ -83,7 +83,7 @@ class Bench:
 
 
 def judge(path: str, bench: Bench) -> dict[str, Any]:
-    """The verdict on an answer that another process was given, for inputs that are made here.
+    """Judges an answer that another process got, for inputs that are made in this one.
 
     The file has the answer and its `Values`, as `Trial` writes it.
     """
@@ -100,7 +100,7 @@ class Trial:
     def __init__(
         self, kernel: Kernel, values: Values, bench: Bench, cold: bool, ask: Ask | None
     ) -> None:
-        """Makes the inputs. ``ask`` has a process judge that never imports the kernel.
+        """Makes the inputs. ``ask``, if any, has answers judged where the kernel is not imported.
 
         Raises:
             MemoryError: the host has too little for them.
@@ -110,7 +110,7 @@ class Trial:
         self.bench, self._ask = bench, ask
         self._seeds = seeds = dict[tuple[int, ...], int]()  # by the fingerprints of inputs as made
 
-        # not a method: memory that a cycle of references holds is not free after the point
+        # not a method: a cycle of references would keep its memory in use after the point
         def make(index: int) -> Inputs:
             own = replace(values, seed=values.seed + index)
             inputs = own.make(operation, bench.place.torch_device)
@@ -127,14 +127,14 @@ class Trial:
         flush, cache_bytes = bench.flush if cold else None, device.l2_bytes or 0
         # what is timed; its call is the kernel's once that is prepared
         self.subject = Subject(kernel, inputs, make, flush, cache_bytes, moved, made)
-        self.changing = Changing(operation, made, values)  # once its answer is known
-        self.first: list[torch.Tensor] = []  # these rows of its first answer
+        self.changing = Changing(operation, made, values)  # its rows change after the first answer
+        self.first: list[torch.Tensor] = []  # the rows of the first answer that change later
 
     def judge(self, answers: Sequence[Timed]) -> Verdict:
-        """The first verdict against an answer, or the last one; all rows get their own values back.
+        """The first verdict that refuses an answer, else the last; restores all rows' own values.
 
-        Rows that held others are judged for these. Then they take the rows of the first answer,
-        which passed: one that is now the same as a whole need not be computed with again.
+        Rows that held other values are judged for these. Then the rows of the first answer, which
+        passed, take their place, so that an answer that is equal as a whole is not compared again.
         """
         if not self.changing.intact():
             return CHANGED
@@ -176,10 +176,10 @@ class Trial:
             return Verdict(**self._ask(file.name))
 
     def judge_again(self, answer: Tensors) -> Verdict:
-        """Calls the kernel once more, on some other values, while it must keep its first answer.
+        """Calls the kernel again with some rows changed, and judges it; holds the first answer.
 
-        The other values are `hard` ones where the operation has logits, some at a time where the
-        matrix has few rows. The rows beside them may not depend on them.
+        The other values are `hard` where the operation has logits, some kinds at a time where the
+        matrix has few rows. The answers of the unchanged rows may not depend on them.
         """
         subject, changing = self.subject, self.changing
         kinds = next(iter(self.kernel.operation.logits.values()), ())

@@ -135,7 +135,7 @@ def test_summaries_count_what_lies_below_one_and_no_win_over_the_roof(tmp_path: 
     assert data_of(table)["recordings"].eq("paper/0").all()
     more = rows + point(20011, auto=100.0, torch=130.0, copy=95.0)  # large, and not tuned for
     [line] = make("operations", tmp_path / "more", more)["operations"].lines
-    assert line[:6] == ["softmax", "1", speeds[0], "PyTorch", "–", "1.30 at 1"]
+    assert line[:6] == ["softmax", "1", speeds[0], "PyTorch (no library)", "–", "1.30 at 1"]
     whole = make("limits", tmp_path, rows)
     assert list(whole) == ["limits-nvidia-h200-events", "limits-nvidia-h200-events-held_out"]
     at = lines_of(whole["limits-nvidia-h200-events"])

@@ -45,7 +45,7 @@ class Subject:
     flush: Callable[[], object] | None = None  # before each sample, outside of it
     cache_bytes: int = 0  # the device's L2
     moved_bytes: int = 0  # what a call has to read and write
-    made: Inputs = ()  # the inputs from before any call: themselves, or a copy of one overwritten
+    made: Inputs = ()  # the inputs as before any call; of one that is overwritten, a copy
     changing: Changing | None = None  # changes the inputs' values between calls
     _calls: int = 0
     _chosen: Timed | None = None
@@ -56,22 +56,22 @@ class Subject:
 
     @property
     def overwritten(self) -> int | None:
-        """Which of the inputs the call leaves its output in."""
+        """The index of the input that the call overwrites with its output; None if none is."""
         pairs = zip(self.inputs, self.made, strict=True)
         return next((i for i, (x, before) in enumerate(pairs) if x is not before), None)
 
     def restore(self) -> None:
-        """Puts the overwritten input back: applied to its own answers, values would run away."""
+        """Restores the overwritten input: a kernel applied to its own answers would diverge."""
         for x, before in zip(self.inputs, self.made, strict=True):
             if x is not before:
                 x.copy_(before)
 
     def before(self) -> None:
-        """What precedes a sample, outside of it: other values, `restore`, then the flush.
+        """Runs before each sample, outside its window: changes values, restores, then flushes.
 
-        What these leave in L2 the flush drives out; where the cache is to be warm, the input is as
-        warm as a kernel before it would leave it. The last answer is given up, so that the call may
-        have its memory again.
+        The flush drives out what the others leave in L2. Without it the input is as warm as a
+        kernel before would leave it. The last answer is released, so that the call may reuse its
+        memory.
         """
         self._last = None
         if self.changing is not None:
@@ -83,7 +83,7 @@ class Subject:
     def keep(self, answer: Tensors) -> None:
         """Takes the answer of the call just timed.
 
-        One, chosen at random, is copied at once, so that nothing can complete it later.
+        One answer, chosen at random, is copied at once, so that no later write can complete it.
         """
         self._calls += 1
         held = () if self.changing is None else self.changing.held
@@ -98,10 +98,10 @@ class Subject:
     def replayed(
         self, replay: Callable[[], object], inputs: Sequence[Inputs], answers: Sequence[Tensors]
     ) -> list[Timed]:
-        """The answers to check of a graph: in three of its buffers, and after one more replay.
+        """A graph's answers to check: in three of its buffers, and after one more replay.
 
-        All rows that change hold other values then. Answers are copied, since they live in the
-        graph's own memory, which goes with it.
+        In that replay all changing rows hold other values. Answers are copied, since their memory
+        is the graph's and is freed with it.
         """
         chosen = {0, len(inputs) // 2, len(inputs) - 1}
         timed = [Timed(inputs[i], copied(answers[i])) for i in chosen]
@@ -131,8 +131,8 @@ class Sampling(NamedTuple):
 def collect(batch: Callable[[int], Sequence[float | None]], protocol: Protocol) -> Sampling:
     """Warms up, then takes batches until the stopping rule is met.
 
-    Half the limit is left for checking. ``batch`` is given how many samples the cap still allows,
-    and takes that many or fewer; a None stands for a window that was no sample.
+    Half of the time limit is left for checking. ``batch`` gets the number of samples that the cap
+    still allows, and takes at most so many; each None counts a disturbed window.
     """
     for _ in range(protocol.warmup):
         batch(1)

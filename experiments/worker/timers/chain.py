@@ -1,4 +1,4 @@
-"""A kernel between a producer and a consumer, as programs use it: a chain less one without it."""
+"""Times a kernel between a producer and a consumer: a chain with it, less a chain without it."""
 
 from __future__ import annotations
 
@@ -26,26 +26,26 @@ class Link(NamedTuple):
     source: Inputs  # what producers read
     given: Inputs  # the kernel's inputs
     ends: list[torch.Tensor]  # what consumers write
-    instead: Inputs  # what they read where there is no kernel
+    instead: Inputs  # what consumers read where there is no kernel
 
 
 def sample(subject: Subject, protocol: Protocol) -> Sampling:
     """What a kernel adds to a CUDA graph of producer → kernel → consumer.
 
-    Producers and consumers are elementwise kernels of PyTorch, a producer for each floating-point
-    matrix that the kernel is given, x = a · 1, bit for bit the input as it was made, and a consumer
-    for each of its outputs, z = y · 2. Without the kernel a consumer reads the first x of its
-    output's size, or where there is none memory that nobody writes. Other inputs, targets or a row
-    of weights, are read where they were made; one that the kernel overwrites is produced anew.
-    Each link has buffers of its own, in a rotation that L2 does not hold, as in `graph`. So a is
-    cold, x is where its producer left it, and the consumer finds y where the kernel left it: what a
-    kernel finds in L2 and what it leaves there counts. Replays of the two graphs alternate. A
-    sample is what the one with the kernel took longer than the one before it, divided by the calls:
-    its interval is one of paired differences. Noise may make a sample negative; it is kept.
+    Producers and consumers are elementwise kernels of PyTorch. A producer makes each floating-point
+    matrix of the inputs, x = a · 1, bit for bit as it was; a consumer reads each output, z = y · 2.
+    Without the kernel a consumer reads the first x of its output's shape and dtype, or, if there is
+    none, memory that nobody writes. Other inputs (targets, a row of weights) are read where they
+    were made; an input that the kernel overwrites is produced anew. Each link has its own buffers,
+    in a rotation that exceeds L2, as in `graph`. So a is cold, x is where its producer left it, and
+    the consumer finds y where the kernel left it: what a kernel finds in L2 and what it leaves
+    there counts. Replays of the two graphs alternate. A sample is the time of the one with the
+    kernel less that of the one before it, divided by the calls, so its interval is one of paired
+    differences. Noise may make a sample negative; it is kept.
 
     Raises:
-        CannotTime: the cache is to be warm, a rotation would need more than 2048 links, or the
-            difference is not above zero by more than its interval, or no producer makes what the
+        CannotTime: the cache is to be warm, a rotation would need more than 2048 links, the
+            interval of the difference is not above zero, or no producer makes the input that the
             kernel overwrites.
     """
     over = subject.overwritten

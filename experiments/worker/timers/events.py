@@ -61,7 +61,7 @@ def sample(subject: Subject, protocol: Protocol) -> Sampling:
 
 
 def hold_cycles(work: Callable[[], object]) -> int:
-    """Clock cycles to spin so that the host is ahead: for longer than handing ``work`` over."""
+    """Clock cycles to spin so that the host stays ahead: more than enqueueing ``work`` takes."""
     seconds = []
     for _ in range(3):
         clock.synchronize()

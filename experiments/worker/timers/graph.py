@@ -11,9 +11,9 @@ from experiments.worker.timers import CannotTime, Protocol, Sampling, Subject, c
 from kernels.kernel import Tensors
 
 MAX_BUFFERS = 2048
-PLACES = 12  # buffers, of which a rotation has at least so many if they fit
-MOST_BYTES = 4 << 30  # of theirs, read and written
-PART_OF_MEMORY = 8  # nor more than this fraction of a small card's memory
+PLACES = 12  # the least number of buffers in a rotation, if they fit
+MOST_BYTES = 4 << 30  # that so many buffers may take, inputs and outputs
+PART_OF_MEMORY = 8  # and no more than this part of a small card's memory: an eighth
 REPLAY_US = 500.0  # a replay this long makes the cost of starting it small
 MAX_VISITS = 20
 
@@ -26,7 +26,7 @@ def sample(subject: Subject, protocol: Protocol) -> Sampling:
 
     Raises:
         CannotTime: a cold rotation would need more than 2048 buffers, or the kernel overwrites its
-            input: a replay would take its own answers for one.
+            input: a replay would read its own answers.
     """
     if subject.overwritten is not None:
         raise CannotTime(
@@ -50,7 +50,7 @@ def sample(subject: Subject, protocol: Protocol) -> Sampling:
 
 
 def captured(visits: int, run: Callable[[], object]) -> torch.cuda.CUDAGraph:
-    """A graph of so many runs, replayed once."""
+    """A CUDA graph of ``visits`` calls of ``run``, replayed once."""
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         for _ in range(visits):
@@ -83,10 +83,10 @@ def cold_buffers(moved: int, cache_bytes: int) -> int:
 
 
 def visits_of(buffers: int, link: Callable[[], object], hold: int = 0) -> int:
-    """How often a graph goes through a rotation, by the time of one link of it.
+    """How many times a graph runs through a rotation, from the time of one link.
 
-    The link runs on a side stream, twice: lazy initialisation is not allowed during capture.
-    ``hold`` is for so many cycles before the second, so that the host is ahead of it.
+    The link runs twice on a side stream: lazy initialisation is not allowed during capture.
+    ``hold`` are the cycles to spin before the second run, so that the host stays ahead.
     """
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())

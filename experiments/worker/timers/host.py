@@ -10,18 +10,18 @@ from functools import lru_cache
 from experiments.worker import clock
 from experiments.worker.timers import Protocol, Sampling, Subject, collect
 
-CALLS = 20  # in a row on a card, so that the first after a wait does not stand for all
+CALLS = 20  # per sample on a card, so that the first after a wait does not stand for all
 MOST_DROPPED = 20  # windows in a row; a busy machine may leave none undisturbed
 TASKS = "/proc/self/task"
-MOST_WAITED = 0.1  # of a window, by all threads together for a core
+MOST_WAITED = 0.1  # the share of a window that all threads together may wait for a core
 
 
 def sample(subject: Subject, protocol: Protocol) -> Sampling:
     """The host's monotonic clock around a call that has returned.
 
-    On a CPU a window in which threads of this process waited for a core is no sample: another
-    process had it. It is dropped and counted as late. After `MOST_DROPPED` in a row such windows
-    are counted and kept, so that the point ends; a row with many of them is suspect.
+    On a CPU a window in which threads of this process waited for a core is dropped and counted as
+    late: another process had the core. After `MOST_DROPPED` in a row such windows are counted and
+    kept, so that the point ends; a row with many of them is suspect.
 
     On a card a sample is the mean of some calls in a row, handed over while nothing else is queued;
     it ends when the last has returned, and the card may still be at work.
@@ -63,5 +63,5 @@ def waited_us() -> float:
 
 @lru_cache(1)
 def _schedstats(links: int) -> list[io.FileIO]:
-    """The open files of all threads: a folder of so many ``links`` has as many threads and two."""
+    """The threads' open files; ``links``, the number of threads plus two, is the cache's key."""
     return [io.FileIO(f"{thread.path}/schedstat") for thread in os.scandir(TASKS)]
