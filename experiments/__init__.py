@@ -1,7 +1,5 @@
 """Measures kernels: sweeps, workers, rows. ``from experiments import bench, sweep``."""
 
-from __future__ import annotations
-
 from typing import Any
 
 __all__ = ["bench", "sweep"]

@@ -4,8 +4,6 @@ It needs no GPU: Triton kernels run under Triton's interpreter, and PyTorch's di
 operations of the others. ``counts.jsonl`` does not depend on the machine.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterable
 from pathlib import Path

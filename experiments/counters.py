@@ -13,8 +13,6 @@ that would change the caches. All passes must launch the same kernels, or ncu ma
 differ must be left out of ``kernel=``.
 """
 
-from __future__ import annotations
-
 import glob
 import io
 import os

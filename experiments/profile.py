@@ -7,8 +7,6 @@ it. ``ncu --nvtx --profile-from-start off`` and ``nsys profile --capture-range=c
 point, with its range in the row's ``environment``.
 """
 
-from __future__ import annotations
-
 import runpy
 import sys
 from collections.abc import Sequence

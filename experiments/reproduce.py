@@ -4,8 +4,6 @@ It measures exactly the recorded points, as configured then, into DIR2, and comp
 ``python -m analysis compare``. Exit status 0: all came back as recorded, and none is slower.
 """
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

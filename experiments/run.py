@@ -1,7 +1,5 @@
 """The command line: ``python -m experiments.run kernel=online grid=vocab out=DIR``."""
 
-from __future__ import annotations
-
 import os
 import re
 import sys

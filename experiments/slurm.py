@@ -6,8 +6,6 @@ shard's sweep lies in ``out/shards/<id>/``. ``out/slurm/jobs.json`` has the late
 shard, ``out/slurm/log/`` submitit's files.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import hashlib

@@ -9,8 +9,6 @@ written twice; a curve with more points replaces the run that still waits to be 
 ``python -m experiments.wandb [--out DIR]`` uploads the runs that lack W&B's mark, a ``.synced``.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import json

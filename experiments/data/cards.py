@@ -1,7 +1,5 @@
 """Datasheets of cards, looked up by the driver's name of a card, and queries to NVML."""
 
-from __future__ import annotations
-
 import contextlib
 import re
 from collections.abc import Mapping

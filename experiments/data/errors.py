@@ -1,7 +1,5 @@
 """Reports errors in a user's request in one line, with the exit status that they give."""
 
-from __future__ import annotations
-
 import argparse
 import io
 import os

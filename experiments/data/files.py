@@ -1,7 +1,5 @@
 """Reads and writes JSON files: limited sizes, errors with file and line, atomic writes."""
 
-from __future__ import annotations
-
 import gzip
 import os
 import secrets

@@ -1,7 +1,5 @@
 """The one place where bandwidths, shares of the roof and speedups are computed from rows."""
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence

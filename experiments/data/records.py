@@ -6,8 +6,6 @@ shapes; recorded ones are read, and no command writes new ones. Fields of older 
 nothing reads are ignored.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Literal

@@ -1,7 +1,5 @@
 """The published median of a point's samples, and when sampling ends."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -6,8 +6,6 @@ once its process has ended. Containers that share no folder do not see each othe
 no lock, and no card has one where ``CUDA_VISIBLE_DEVICES`` is not a list of numbers.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

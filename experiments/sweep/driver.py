@@ -1,7 +1,5 @@
 """A sweep: check everything, measure point by point, record each at once, mirror, summarize."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import sys

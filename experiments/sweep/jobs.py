@@ -4,8 +4,6 @@ Hydra learns the options from `experiments.data.jobs.Config`, which checks them:
 field of one of its classes, and a value with a comment in conf/.
 """
 
-from __future__ import annotations
-
 import copy
 import hashlib
 import itertools

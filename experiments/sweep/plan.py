@@ -4,8 +4,6 @@ A point is one shape of one job in one dtype and round. Points that run on one c
 kernels interleaved make a shard, so that a ratio compares neighbours in time on the same card.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import random

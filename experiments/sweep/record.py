@@ -1,7 +1,5 @@
 """A sweep's folder: its lock, its rows, and what lies beside them."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """What a sweep shows its user: the points of a dry run, the progress, and the table at its end."""
 
-from __future__ import annotations
-
 import math
 import sys
 from collections import Counter, defaultdict

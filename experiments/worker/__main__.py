@@ -3,8 +3,6 @@
 Requests and answers are JSON objects, one per line of the socket.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import dataclasses

@@ -4,8 +4,6 @@ Import this before any kernel. Timers then use the original functions even if a 
 replaces them, and `changes` names the functions and settings that it changed.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import time

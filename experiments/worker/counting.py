@@ -4,8 +4,6 @@ A dispatch mode sees PyTorch's operations, the interpreter's builder Triton's. L
 off request nothing, and an atomic is a load and a store.
 """
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress

@@ -1,7 +1,5 @@
 """Describes what a job would run without running it, so that errors show before measuring."""
 
-from __future__ import annotations
-
 import ast
 import dataclasses
 import hashlib

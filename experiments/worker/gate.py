@@ -8,8 +8,6 @@ element, on average. Rounding errors cancel in a sum; an answer of all zeros fai
 answer is a sum whose terms cancel, spacings are taken at the terms' magnitude.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

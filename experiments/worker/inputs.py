@@ -6,8 +6,6 @@ chosen at random, take other values. They are written through `Tensor.data`, whi
 version number of the kernel's tensor as it is.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """One point, from input to row: inputs → compile → gate → timing → gate again."""
 
-from __future__ import annotations
-
 import gc
 import math
 from collections.abc import Callable, Iterator, Sequence

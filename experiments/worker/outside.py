@@ -4,8 +4,6 @@ The file is loaded once, in a worker that measures nothing else, so its changes 
 clock cannot reach other kernels. It is refused if its import makes any.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import importlib.util
 import re

@@ -5,8 +5,6 @@ configuration's ``timing.timer``. It takes one sample after another, in microsec
 is decided in `collect` alone.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Times a kernel between a producer and a consumer: a chain with it, less a chain without it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 from itertools import pairwise

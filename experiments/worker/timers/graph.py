@@ -1,7 +1,5 @@
 """Replays of a CUDA graph in which the kernel follows itself: no launch is in its time."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import torch

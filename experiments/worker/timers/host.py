@@ -1,7 +1,5 @@
 """The host's clock around each call: a kernel's time on a CPU, the host's cost on a card."""
 
-from __future__ import annotations
-
 import io
 import os
 from contextlib import suppress
