@@ -23,10 +23,10 @@ from analysis.points import all_points
 from analysis.published import OPERATION
 from analysis.selection import SOURCED, timed
 from experiments.data import records as kinds
-from experiments.data.files import RowsError, files_below, read_json, validated
+from experiments.data.files import RowsError, files_below, read_json, read_models, validated
 from experiments.data.jobs import Declaration
 from experiments.data.metrics import DERIVED, derive, latest
-from experiments.data.records import Count, Counters, Record, Trace, read_records
+from experiments.data.records import Count, Counters, Record, Trace
 from experiments.data.rows import COUNTERS, Row, read_rows, rows_files
 
 REFERENCE = Path("outputs") / "reference"
@@ -116,8 +116,7 @@ def read_inputs(rows: Path | None, out: Path | None, kind: str, ours: str = "") 
         known = ", ".join(sorted(frame["kernel"].unique()))
         raise RowsError(f"--ours: no kernel {visible(ours)!r} in {rows}; it has {known}")
     paths = files_below(folder, "variants.json")["variants.json"]
-    own = [p for p in paths if "wandb" not in p.relative_to(folder).parts]
-    declared = {label: one for p in own for label, one in _declared(p).items()}
+    declared = {label: one for path in paths for label, one in _declared(path).items()}
     return Inputs(rows, out, frame, load_records(rows), declared, ours)
 
 
@@ -198,7 +197,7 @@ def _records(kind: type[R], paths: Iterable[Path]) -> tuple[R, ...]:
     """The records of several files, each thing once: the last of a file, of the first file."""
     known: dict[tuple[Key, str], R] = {}
     for path in sorted(paths, reverse=True):
-        for one in read_records(path, kind):
+        for one in read_models(path, kind):
             texts = {k: shown(v) for k, v in vars(one).items() if isinstance(v, str | dict)}
             record = one.model_copy(update=texts)
             known[key_of(record.model_dump()), str(getattr(record, "gpu", ""))] = record

@@ -29,7 +29,7 @@ from experiments.data.files import RowsError, parse_json, read_json, read_lines,
 from experiments.data.jobs import CONF, Config, SweepNote, read_yaml
 from experiments.data.metrics import gbps
 from experiments.data.records import KINDS
-from experiments.data.rows import CONFIG, JOBS, PACKED_ROWS, ROWS, Row, pack, parse_row
+from experiments.data.rows import CONFIG, JOBS, PACKED_ROWS, ROWS, Row, pack
 from experiments.data.statistics import median
 
 SHOWN = 20  # problems that are listed
@@ -137,7 +137,7 @@ def _read(top: Path, path: Path, found: Findings) -> None:
             return found.problem(path, "too many problems, or rows", "name one sweep")
         try:
             if MODELS[path.name] is Row:
-                row = found.rows[where] = parse_row(line)
+                row = found.rows[where] = validated(Row, parse_json(line))
                 sweep = next((found.sweeps[up] for up in path.parents if up in found.sweeps), None)
                 if row.sweep != sweep:
                     remedy = "keep it beside its sweep.json"

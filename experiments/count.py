@@ -21,12 +21,7 @@ SHAPES = ((198, 99), (3, 1000), (5, 8192))
 DTYPES = ("float32", "float16", "bfloat16")
 
 
-def run(
-    out: Path,
-    names: Iterable[str] | None = None,
-    shapes: Iterable[tuple[int, int]] = SHAPES,
-    dtypes: Iterable[str] = DTYPES,
-) -> None:
+def run(out: Path, names: Iterable[str] = ()) -> None:
     """Writes the counts of kernels, by default all, and prints how each compares with its model.
 
     Raises:
@@ -39,7 +34,11 @@ def run(
     try:
         for name in names or every:
             config = {key: value for key, value in files[name].items() if key not in ABOUT}
-            mine = counts_of(worker, name, config, shapes, dtypes)
+            mine = [
+                counted(worker, name, {"kernel": config, "rows": m, "cols": n, "dtype": dtype})
+                for dtype in DTYPES
+                for m, n in SHAPES
+            ]
             counts += mine
             verdicts = (c.difference or (c.reason if c.method == "none" else None) for c in mine)
             text = "; ".join(dict.fromkeys(filter(None, verdicts))) or "as modelled"
@@ -51,28 +50,17 @@ def run(
     print(out / COUNTS)
 
 
-def counts_of(
-    worker: Worker,
-    name: str,
-    config: dict[str, Any],
-    shapes: Iterable[tuple[int, int]],
-    dtypes: Iterable[str],
-) -> list[Count]:
-    """A kernel's counts at each shape in each dtype; raises `UserError` if it cannot be built."""
-    found = []
-    for dtype, (rows, cols) in ((dtype, shape) for dtype in dtypes for shape in shapes):
-        point = {"kernel": config, "rows": rows, "cols": cols, "dtype": dtype, "seed": 0}
-        request = {"do": "count", "point": point}
-        try:
-            reply = worker.request(request, counting=LIMIT_S)
-        except WorkerDied as error:
-            # a kernel that hangs or takes the worker down is recorded as such, by the next worker
-            point["reason"] = f"not countable: {error}"
-            reply = worker.request(request, counting=LIMIT_S)
-        if "error" in reply:
-            raise UserError(f"kernel={name}: {reply['error']}")
-        found.append(Count(kernel=name, **reply))
-    return found
+def counted(worker: Worker, name: str, point: dict[str, Any]) -> Count:
+    """A kernel's count at a point; raises `UserError` if the kernel cannot be built."""
+    request = {"do": "count", "point": point}
+    try:
+        reply = worker.request(request, counting=LIMIT_S)
+    except WorkerDied as error:  # it hangs, or takes the worker down; the next worker records that
+        point["reason"] = f"not countable: {error}"
+        reply = worker.request(request, counting=LIMIT_S)
+    if "error" in reply:
+        raise UserError(f"kernel={name}: {reply['error']}")
+    return Count(kernel=name, **reply)
 
 
 if __name__ == "__main__":

@@ -27,7 +27,8 @@ from pathlib import Path
 import pandas as pd
 
 from experiments.data.errors import UserError, command
-from experiments.data.records import Counters, read_records, write_records
+from experiments.data.files import read_models
+from experiments.data.records import Counters, write_records
 from experiments.data.rows import COUNTERS, read_rows
 from experiments.profile import LIST
 from experiments.sweep.client import child_environment
@@ -92,7 +93,7 @@ def collect(arguments: Sequence[str]) -> int:
     version = subprocess.run([ncu, "--version"], capture_output=True, text=True, timeout=60)
     release = re.search(r"Version (\d[\d.]*)", version.stdout)
     about = {"ncu": release and release[1], "cache_control": CACHE_CONTROL}
-    points = {_place(one): one for one in read_records(path, Counters)} if path.exists() else {}
+    points = {_place(one): one for one in read_models(path, Counters)} if path.exists() else {}
     statuses = Counter[str]()
     for point in read_rows(listed):
         name, word = point.environment["range"], str(point.status if point.expected else "failed")

@@ -7,7 +7,6 @@ it. ``ncu --nvtx --profile-from-start off`` and ``nsys profile --capture-range=c
 point, with its range in the row's ``environment``.
 """
 
-import runpy
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Any
 from experiments.data.errors import SweepFailed, UserError
 from experiments.data.records import write_records
 from experiments.data.rows import Row
+from experiments.run import main
 from experiments.sweep.cards import WorkerPool, cards_of
 from experiments.sweep.client import LEAVING_LIMIT_S
 from experiments.sweep.jobs import Job, options_of
@@ -67,5 +67,4 @@ def profile(jobs: Sequence[Job], cards: Any = (0,)) -> None:
 
 if __name__ == "__main__":
     sys.argv.append("hydra/launcher=profile")
-    # as a program, not as a module: Hydra looks for conf/ beside the program's own file
-    runpy.run_module("experiments.run", run_name="__main__", alter_sys=True)
+    main()

@@ -20,7 +20,7 @@ SHOWS = ("help", "hydra_help", "cfg", "info", "shell_completion")
 LAUNCHERS = ("sweep", "slurm", "profile")
 
 
-@hydra.main(version_base="1.3", config_path="../conf", config_name="config")
+@hydra.main(version_base="1.3", config_path=str(CONF), config_name="config")
 def show(config: DictConfig) -> None:
     """Shows what ``--help``, ``--cfg`` or a shell's completion ask for, and never runs a job."""
     raise UserError("this flag goes with another one; --help lists them")

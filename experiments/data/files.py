@@ -5,7 +5,7 @@ import os
 import secrets
 import stat
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -120,15 +120,15 @@ def read_lines(path: Path) -> Iterator[tuple[int, bytes, bool]]:
         raise RowsError(f"{path}: damaged after line {number}: {error}") from None
 
 
-def read_as(path: Path, parse: Callable[[bytes], Model]) -> Iterator[Model]:
-    """The models of a file, one per line. A last line cut short by a crash is passed over.
+def read_models(path: Path, kind: type[Model]) -> Iterator[Model]:
+    """The models of a file, one per line. A last line cut short by a crash is skipped.
 
     Raises:
-        RowsError: ``parse`` refuses any other line; it names file and line.
+        RowsError: another line is no such model; the message names file and line.
     """
     for number, line, torn in read_lines(path):
         try:
-            yield parse(line)
+            yield validated(kind, parse_json(line))
         except ValueError as error:
             if torn:
                 return
@@ -137,11 +137,7 @@ def read_as(path: Path, parse: Callable[[bytes], Model]) -> Iterator[Model]:
 
 def files_below(folder: Path, *names: str) -> dict[str, list[Path]]:
     """For each name, the sorted files of that name below a folder. No folder link is followed."""
-    found: dict[str, list[Path]] = {name: [] for name in names}
-    for place, _, files in os.walk(folder):
-        for name in found.keys() & {*files}:
-            found[name].append(Path(place, name))
-    return {name: sorted(paths) for name, paths in found.items()}
+    return {name: sorted(folder.rglob(name)) for name in names}
 
 
 def validated(kind: type[Model], value: Any) -> Model:

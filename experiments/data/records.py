@@ -6,26 +6,13 @@ shapes; recorded ones are read, and no command writes new ones. Fields of older 
 nothing reads are ignored.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal
 
 from pydantic import Field
 
-from experiments.data.files import (
-    Amount,
-    JsonObject,
-    Model,
-    Name,
-    Size,
-    Text,
-    Whole,
-    Written,
-    parse_json,
-    read_as,
-    validated,
-    write_file,
-)
+from experiments.data.files import Amount, JsonObject, Name, Size, Text, Whole, Written, write_file
 from experiments.data.rows import COUNTERS, Dtype, Row
 
 
@@ -108,11 +95,6 @@ class Counters(Record, extra="ignore"):
 
 COUNTS, TRACES = "counts.jsonl", "traces.jsonl"
 KINDS: dict[str, type[Record]] = {COUNTS: Count, TRACES: Trace, COUNTERS: Counters}
-
-
-def read_records(path: Path, kind: type[Model]) -> Iterator[Model]:
-    """The records of one file, as `read_as` reads them."""
-    return read_as(path, lambda line: validated(kind, parse_json(line)))
 
 
 def write_records(path: Path, records: Iterable[Record | Row]) -> None:

@@ -28,14 +28,12 @@ from experiments.data.files import (
     Written,
     files_below,
     parse_json,
-    read_as,
     read_json,
     read_lines,
-    validated,
+    read_models,
     write_file,
 )
 
-SCHEMA_VERSION = 1
 ROWS, PACKED_ROWS = "rows.jsonl", "rows.jsonl.gz"  # of a job, and of a whole recording
 CONFIG, JOBS = "config.json", "jobs.jsonl.gz"  # of a job, and of all jobs
 COUNTERS = "counters.jsonl"
@@ -161,36 +159,15 @@ class Row(Written):
 
 
 def rows_files(folder: Path) -> list[Path]:
-    """Every file of rows below a folder, in order, but a tracker's copies below ``wandb/``."""
+    """Every file of rows below a folder, sorted."""
     if folder.is_file():
         return [folder]
-    found = files_below(folder, ROWS, PACKED_ROWS)
-    above = len(folder.parts)
-    return sorted(
-        path for paths in found.values() for path in paths if "wandb" not in path.parts[above:]
-    )
+    return sorted(one for paths in files_below(folder, ROWS, PACKED_ROWS).values() for one in paths)
 
 
 def read_rows(path: Path) -> Iterator[Row]:
-    """The rows of one file, as `read_as` reads them."""
-    return read_as(path, parse_row)
-
-
-def parse_row(line: bytes) -> Row:
-    """One line as a row.
-
-    Raises:
-        ValueError: in one line, what is wrong with it.
-    """
-    data = parse_json(line)
-    if not isinstance(data, dict):
-        raise ValueError(f"a row is a JSON object, not {type(data).__name__}")
-    version = data.get("schema_version")
-    if version != SCHEMA_VERSION:
-        raise ValueError(
-            f"schema_version {repr(version)[:40]}; this version reads {SCHEMA_VERSION}"
-        )
-    return validated(Row, data)
+    """The rows of one file, as `read_models` reads them."""
+    return read_models(path, Row)
 
 
 class RecordedJob(NamedTuple):

@@ -29,12 +29,7 @@ def median(samples: Sequence[float]) -> Median:
     The bounds are order statistics: the number of samples below the true median is binomial, so
     ranks n/2 ± z·√n/2 enclose it in 95 % of cases (Hoefler & Belli, SC'15, rule 5). Below six
     samples no pair of ranks does, and the bounds are the extremes.
-
-    Raises:
-        ValueError: there are no samples.
     """
-    if not samples:
-        raise ValueError("a median needs at least one sample")
     ordered = sorted(samples)
     n = len(ordered)
     middle = (ordered[(n - 1) // 2] + ordered[n // 2]) / 2

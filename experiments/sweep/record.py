@@ -14,7 +14,7 @@ from filelock import FileLock, Timeout
 
 from experiments.data.errors import UserError
 from experiments.data.files import RowsError, validated, write_file
-from experiments.data.rows import ROWS, Row, parse_row, read_rows, rows_files
+from experiments.data.rows import ROWS, Row, read_rows, rows_files
 from experiments.sweep.client import Worker, WorkerDied
 from experiments.sweep.plan import PROTOCOL, Identity, Plan, Point
 
@@ -152,20 +152,8 @@ def _state(file: Path | int) -> tuple[int, int]:
 
 
 def truncate_torn_line(path: Path) -> None:
-    """Repairs a last line without its newline: a whole row gets one, a part of a row is removed."""
-    data = path.read_bytes()
-    whole, newline, torn = data.rpartition(b"\n")
-    if not torn:
-        return
-    try:
-        parse_row(torn)
-        kept = data + b"\n"
-    except ValueError:
-        kept = whole + newline
-    with path.open("r+b") as file:
-        file.write(kept)
-        file.truncate()
-        os.fsync(file.fileno())
+    """Removes a last line that a crash cut short, so that its point is measured again."""
+    os.truncate(path, path.read_bytes().rfind(b"\n") + 1)
 
 
 def measure(point: Point, worker: Worker, range_: str = "") -> dict[str, Any]:

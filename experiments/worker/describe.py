@@ -132,8 +132,8 @@ def inspect(kernel: dict[str, Any]) -> dict[str, Any]:
 
     Returns:
         ``functions``, the names of its kernels (for an `Operation` class, of all its kernels in the
-        file); ``operation``; and ``rivals``, the configurations in ``conf/kernel`` of the same
-        operation that say who made them and whose distributions are installed.
+        file), and ``rivals``, the configurations in ``conf/kernel`` of the same operation that say
+        who made them and whose distributions are installed.
 
     Raises:
         UserError: the file or the function cannot be measured.
@@ -146,7 +146,7 @@ def inspect(kernel: dict[str, Any]) -> dict[str, Any]:
         functions = [key for key, one in operations.items() if isinstance(one, found)]
         if not functions:
             raise UserError(f"{path.name}: no Kernel class has the operation {name}")
-        return {"functions": functions, "operation": found.name, "rivals": []}
+        return {"functions": functions, "rivals": []}
     built = build_kernel(kernel)
     operation, rivals = built.operation.name, []
     for rival, config in read_yaml(CONF / "kernel").items():
@@ -154,7 +154,7 @@ def inspect(kernel: dict[str, Any]) -> dict[str, Any]:
             one = build_kernel({k: v for k, v in config.items() if k not in ABOUT})
             if one.operation.name == operation and all(map(version_of, one.packages)):
                 rivals.append(rival)
-    return {"functions": [name], "operation": operation, "rivals": rivals}
+    return {"functions": [name], "rivals": rivals}
 
 
 def backend(kernel: Kernel, device: Device) -> str:

@@ -6,13 +6,13 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from experiments.data.files import read_models
 from experiments.data.records import (
     TRACES,
     Count,
     Counters,
     Record,
     Trace,
-    read_records,
     write_records,
 )
 from tests.conftest import ROOT
@@ -88,7 +88,7 @@ def h200() -> list[Counters]:
 
 def trace(kernel: str) -> Trace:
     """The recorded accesses of a kernel, at the most rows."""
-    recorded = read_records(ROOT / "outputs" / "reference" / "counts" / TRACES, Trace)
+    recorded = read_models(ROOT / "outputs" / "reference" / "counts" / TRACES, Trace)
     return next(one for one in recorded if one.kernel.split(",")[0] == kernel)
 
 

@@ -29,7 +29,7 @@ def test_bad_input_is_one_line(tmp_path: Path, refused: Refused, capsys: Capture
     (tmp_path / "file").write_text("")
     for words, named in (
         ([str(tmp_path / "absent")], "absent"),
-        ([str(broken)], "rows.jsonl:1: schema_version 9"),
+        ([str(broken)], "rows.jsonl:1: field 'schema_version'"),
         ([str(good)], "d_fig1 needs"),
         (
             [str(good), "--only", "limits,nonesuch"],

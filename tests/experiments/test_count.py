@@ -11,7 +11,8 @@ import pytest
 import torch
 
 from experiments.count import run
-from experiments.data.records import Count, read_records
+from experiments.data.files import read_models
+from experiments.data.records import Count
 from experiments.worker.counting import Recorder, count
 from kernels.cross_entropy.variants import CeOnline
 from kernels.device import Device
@@ -21,11 +22,13 @@ from tests.kernels.conftest import INTERPRETED
 
 
 def test_a_record_says_how_each_variant_differs_from_what_it_declares(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     names = ("naive", "hybrid", "copy", "compiled", "quack")
-    run(tmp_path, names, [(26, 14), (1, 4200)], ["float16"])
-    counts = list(read_records(tmp_path / "counts.jsonl", Count))
+    monkeypatch.setattr("experiments.count.SHAPES", [(26, 14), (1, 4200)])
+    monkeypatch.setattr("experiments.count.DTYPES", ["float16"])
+    run(tmp_path, names)
+    counts = list(read_models(tmp_path / "counts.jsonl", Count))
     assert {c.kernel for c in counts} == {*names}
     differing = {c.kernel: c.difference for c in counts if c.difference}
     assert differing == {"naive": "writes 12603 elements where the model says 3MN + 2M, 12602"}

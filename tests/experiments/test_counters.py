@@ -15,7 +15,8 @@ import torch
 from experiments import counters
 from experiments.counters import METRICS, find_ncu
 from experiments.data.errors import SweepFailed, command
-from experiments.data.records import Counters, read_records, write_records
+from experiments.data.files import read_models
+from experiments.data.records import Counters, write_records
 from experiments.data.rows import Row, read_rows
 from experiments.profile import LIST, profile
 from experiments.sweep.cards import WorkerPool
@@ -55,7 +56,7 @@ def range_of(one: Row) -> str:
 
 def recorded(tmp_path: Path) -> dict[str, Counters]:
     """The records by kernel."""
-    return {one.kernel: one for one in read_records(tmp_path / "counters.jsonl", Counters)}
+    return {one.kernel: one for one in read_models(tmp_path / "counters.jsonl", Counters)}
 
 
 @pytest.fixture

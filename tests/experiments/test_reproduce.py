@@ -86,7 +86,10 @@ def wrong(folder: Path, **changes: Any) -> None:
 
 WRONG: dict[str, tuple[Callable[[Path], Any], str]] = {
     "no sweep": (lambda f: (f / "sweep.json").unlink(), "no rows with their sweep.json"),
-    "torn row": (lambda f: rows_files(f)[0].write_text("{}\n"), "rows.jsonl:1: schema_version"),
+    "torn row": (
+        lambda f: rows_files(f)[0].write_text("{}\n"),
+        "rows.jsonl:1: field 'key': Field req",
+    ),
     "warmup": (
         lambda f: rewrite(f, endless),
         "field 'timing.warmup': Input should be less than or equal to 10000",
