@@ -5,8 +5,6 @@
 ``validate`` checks a contributed folder, ``trace`` goes from a number back to its rows.
 """
 
-from __future__ import annotations
-
 import argparse
 import importlib
 import sys

@@ -11,8 +11,6 @@ different below `ALPHA`, whatever the dependence between points.
 **Two kernels.** Their times are paired within each visit, where they are neighbours in time.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import math

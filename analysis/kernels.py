@@ -4,8 +4,6 @@ Points are of one card, the first protocol and, where there are any, large. Bits
 points of their own, which a sweep with ``determinism=true`` has.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from types import MappingProxyType
 from typing import Any

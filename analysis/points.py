@@ -8,8 +8,6 @@ counts, of those with `ENOUGH` points, and where several have as many, the one w
 The mean of ratios, its interval and the share of a roof are defined here, once.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from functools import cache

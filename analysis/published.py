@@ -4,8 +4,6 @@ The one reader of ``published.yaml``. Formulas are expressions in M and N, such 
 kernels declare and sources print them.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from functools import cache

@@ -4,8 +4,6 @@ The prediction is the model's bytes at the bandwidth of the roof at the same sha
 longer, the time that matrix products or exponentials take at roofs of their own.
 """
 
-from __future__ import annotations
-
 import argparse
 
 import numpy as np

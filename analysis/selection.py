@@ -1,7 +1,5 @@
 """The rows one figure draws: one GPU, one fixed size, one dtype, one protocol, never mixed."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ Twins are one variant under two names, ``torch-a`` and ``torch-b``, in one sweep
 between them is noise. Beside them stand two timers at the same points.
 """
 
-from __future__ import annotations
-
 import argparse
 import math
 from collections.abc import Iterable

@@ -3,8 +3,6 @@
 Lines are counted from 1, the line of column names left out.
 """
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 

@@ -5,8 +5,6 @@ says whose machine it was, and times that are possible. A problem is one line: t
 and the remedy. With ``--out`` a valid folder's sweeps are written there as recordings.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -4,8 +4,6 @@ In the repository a page links files by their place in it, so that links hold wh
 read there. Of the site, Markdown and pictures become part; a link to another file is its name.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from pathlib import Path

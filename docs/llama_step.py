@@ -8,8 +8,6 @@
 ``compile`` that under torch.compile, and ``liger`` Liger-Kernel's loss, where it is installed.
 """
 
-from __future__ import annotations
-
 import argparse
 import statistics
 import time

@@ -5,8 +5,6 @@ what was drawn in ``docs/generated``, and puts each table that README.md or docs
 between its ``<!-- include: NAME -->`` and ``<!-- end -->``.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import io

@@ -5,8 +5,6 @@ behind it. The audit finds printed statements that arithmetic, or another statem
 worked example is computed, the others stand in ``published.yaml`` beside what refutes them.
 """
 
-from __future__ import annotations
-
 import argparse
 import re
 from collections.abc import Iterable, Sequence

@@ -1,7 +1,5 @@
 """The claims of A, “Fused softmax”. Its Triton kernel is `fused`: persistent programs."""
 
-from __future__ import annotations
-
 from analysis.claims.measure import Card, Where, growth, implied
 from analysis.claims.verdict import Parts, claim, optional
 from analysis.published import series

@@ -1,7 +1,5 @@
 """The claims of B, “Online softmax”. Its kernel is `online`, in chunks of 1024."""
 
-from __future__ import annotations
-
 from analysis.claims.measure import Card, Where, growth
 from analysis.claims.verdict import Parts, claim, optional
 

@@ -4,8 +4,6 @@ Its kernel is `hybrid_whole`, whose block always held the row, with Triton's def
 C names no card, so that none of its absolute numbers can be judged.
 """
 
-from __future__ import annotations
-
 from analysis.claims.measure import Card, Where, growth, implied
 from analysis.claims.verdict import Parts, claim, fact, optional
 from analysis.published import compared

@@ -1,7 +1,5 @@
 """The claims of D, “Fused Softmax Tutorial”, a summary of Triton's tutorial 02: kernel `fused`."""
 
-from __future__ import annotations
-
 from analysis.claims.measure import Card, Where
 from analysis.claims.verdict import Parts, claim, fact
 

@@ -1,7 +1,5 @@
 """The claim of E, “Softmax in OpenAI Triton”. Its kernel is `fused_row`: one program per row."""
 
-from __future__ import annotations
-
 from analysis.claims.measure import Card, Where
 from analysis.claims.verdict import Parts, claim
 

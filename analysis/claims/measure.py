@@ -4,8 +4,6 @@ A ratio of times and its interval are those of `analysis.points`: over recording
 visit from both medians' intervals. A number of one kernel alone is a median with its interval.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """This project's claims about its kernels: each is a function whose docstring is the claim."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -4,8 +4,6 @@
 benchmark.
 """
 
-from __future__ import annotations
-
 from functools import partial
 
 import pandas as pd

@@ -1,7 +1,5 @@
 """Lines over a size: the variants, their bounds, and the numbers that the sources printed."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import dataclass
 from functools import partial

@@ -1,7 +1,5 @@
 """The figures that are lines over N or M: an entry each, all drawn by `analysis.figures.lines`."""
 
-from __future__ import annotations
-
 from analysis.figures.lines import TIME_US, LineFigure
 from analysis.figures.style import STYLES
 from analysis.published import name_of, series

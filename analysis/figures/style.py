@@ -1,7 +1,5 @@
 """How every picture looks: its page, a colour and a marker per variant, axes and their labels."""
 
-from __future__ import annotations
-
 import math
 import re
 import zlib

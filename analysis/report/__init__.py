@@ -4,8 +4,6 @@ The result comes first, then the sources with each claim beside its figure, then
 then how it was measured. The page computes no number: all are those of the other commands.
 """
 
-from __future__ import annotations
-
 import argparse
 import base64
 import hashlib

@@ -4,8 +4,6 @@ Source C steps through a 2×8 tensor in blocks of 2. Every number that a step sh
 in numpy; the template writes all steps into the page, and the script only shows one of them.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from itertools import product

@@ -5,8 +5,6 @@ their files. The CSV beside a table has the numbers as they are and, in ``keys``
 the rows behind each line, which ``python -m analysis trace`` prints.
 """
 
-from __future__ import annotations
-
 import argparse
 import math
 from collections.abc import Callable, Mapping, Sequence

@@ -4,8 +4,6 @@ README, the results page and the report show `headline` and `operations` and no 
 their numbers agree.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Any
