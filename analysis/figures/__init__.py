@@ -17,11 +17,11 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 
 from analysis.__main__ import finish, only
+from analysis.figures.kernels import FIGURES as SHARES
 from analysis.figures.limits import HEADLINE, LIMITS
 from analysis.figures.lines import LineFigure
 from analysis.figures.specs import LINE_FIGURES
 from analysis.figures.style import DOT, FAINT, INK, MUTED, Canvas, Figure, Page, style_of, write
-from analysis.kernels import FIGURES as SHARES
 from analysis.load import Inputs, kernel_name, read_inputs
 from analysis.published import name_of
 from experiments.data.files import RowsError

@@ -16,9 +16,9 @@ import pandas as pd
 import sympy
 
 from analysis.__main__ import finish, only
+from analysis.figures.kernels import kernels
 from analysis.figures.style import file_name, ordered, protocol, slug, variant_order
 from analysis.format import Cell, Named, Table, number_text, table, texts, write_table
-from analysis.kernels import kernels
 from analysis.load import Inputs, kernel_name, read_inputs
 from analysis.points import NEEDS
 from analysis.published import OPERATION, Line, N, compared, equal, expression, sources
