@@ -133,9 +133,10 @@ def written(function: Callable[..., Any], folder: Path) -> str:
     if code is None or not name.isidentifier():
         raise UserError(f"{function!r} is no function that can be measured; name FILE.py::FUNCTION")
     file = Path(code.co_filename)
-    if file.is_file() and file.suffix == ".py" and not code.co_freevars:
-        return f"{file}::{name}"
     around = [*code.co_freevars, *({*code.co_names} & {*function.__globals__} - {*IMPORTS})]
+    alone = function.__module__ == "__main__" and not around  # no need to run its script again
+    if file.is_file() and file.suffix == ".py" and not code.co_freevars and not alone:
+        return f"{file}::{name}"
     advice = f"write it to a file and name FILE.py::{name}"
     if around:
         raise UserError(f"{name} uses {', '.join(around)} of the code around it; {advice}")

@@ -30,6 +30,7 @@ START_LIMIT_S = 180.0
 START_ATTEMPTS = 3
 LEAVING_LIMIT_S = 60.0
 LARGEST_LOG = 4 << 20  # bytes
+WORKER = "SOFTMAX_ROOFLINE_WORKER"  # an environment variable that workers have
 LARGEST_MESSAGE = 256 << 20  # bytes; the description of 100,000 shapes takes 30 MB
 
 
@@ -71,6 +72,11 @@ class Worker:
         """
         if self._socket is not None:
             return
+        if WORKER in os.environ:  # else it would start itself again and again
+            raise WorkerError(
+                "a file that is measured is imported, and may not measure then: put its call of "
+                "bench or sweep below if __name__ == '__main__':"
+            )
         if self.device == "cuda" and not drives():
             raise WorkerError("this machine has no CUDA driver; gpu=cpu measures its CPU")
         variables = environment(self.device, self.card)
@@ -229,6 +235,7 @@ def environment(device: str, card: int) -> dict[str, str]:
         WorkerError: ``CUDA_VISIBLE_DEVICES`` names fewer cards.
     """
     variables = child_environment(os.environ)
+    variables[WORKER] = "1"
     variables.pop("TRITON_INTERPRET", None)  # the worker decides by its device
     limited = variables.get("CUDA_VISIBLE_DEVICES")
     if device != "cpu" and limited != "":  # empty hides every card, and is left so

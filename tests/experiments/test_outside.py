@@ -16,6 +16,7 @@ from experiments import bench, sweep
 from experiments.api import main
 from experiments.api import written as function_written
 from experiments.data.errors import UserError
+from experiments.sweep.client import WORKER
 from experiments.worker import outside
 from experiments.worker.describe import build_kernel, inspect
 from tests.conftest import QUICK, ROOT, Command, rows_below, shape
@@ -177,6 +178,20 @@ def test_a_function_of_a_notebook_is_measured_from_its_source_or_refused(tmp_pat
     linecache.cache.pop("<cell>")
     with pytest.raises(UserError, match="the source of mine cannot be read here"):
         bench(alone, out=tmp_path / "never")
+
+
+def test_a_script_that_measures_its_own_function_is_not_run_by_the_worker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = tmp_path / "script.py"
+    script.write_text("import torch\nfactor = 2\ndef a(x): return x\ndef b(x): return factor * x\n")
+    found: dict[str, Any] = {"__name__": "__main__"}
+    exec(compile(script.read_text(), str(script), "exec"), found)
+    assert function_written(found["a"], tmp_path) == f"{tmp_path / 'a_cell.py'}::a"
+    assert function_written(found["b"], tmp_path) == f"{script}::b"
+    monkeypatch.setenv(WORKER, "1")  # which imports that script
+    with pytest.raises(UserError, match="below if __name__ == '__main__'"):
+        bench(found["b"], out=tmp_path / "never")
 
 
 def test_in_python_a_sweep_is_a_frame_of_its_rows(pool: None, tmp_path: Path) -> None:
