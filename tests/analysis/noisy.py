@@ -15,7 +15,6 @@ from tests.analysis.plausible import row
 
 Dice = np.random.Generator
 STEP_US = 0.032  # of CUDA events
-FLIP_US = 0.5  # between the two values of a short kernel
 TIMES_US = (4.0, 8.0, 15.0, 20.0, 30.0, 45.0, 60.0, 100.0, 150.0, 300.0, 900.0)  # of twins
 TWINS = ("torch", "online", "fused_row")
 
@@ -68,23 +67,6 @@ def points(*pairs: tuple[Sequence[float], Sequence[float]]) -> pd.DataFrame:
             f"{name}_status": "ok",
         }
     return pd.DataFrame(table)
-
-
-def sweep(dice: Dice, times_us: np.ndarray, rounds: int, slowdown: float = 0.0) -> list[np.ndarray]:
-    """One process: medians by point and round, the first point slowed down.
-
-    Every point has an offset of its own in this process, and every round's noise is one of two.
-    """
-    found = []
-    for i, time in enumerate(times_us):
-        noise = NOISES[("normal", "heavy")[i % 2]](dice, rounds)
-        offset = 0.001 * dice.standard_normal()
-        factor = 1 + (slowdown if i == 0 else 0.0)
-        medians = time * factor * np.exp(noise + offset)
-        if time < 25:
-            medians = medians + FLIP_US * (dice.random(rounds) < 0.5)
-        found.append(np.round(medians / STEP_US) * STEP_US)
-    return found
 
 
 def twins(

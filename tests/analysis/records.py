@@ -15,22 +15,18 @@ from experiments.data.records import (
     Trace,
     write_records,
 )
+from tests.analysis.plausible import ITEM, PASSES
 from tests.conftest import ROOT
 
-ITEM = {"float32": 4, "float16": 2, "bfloat16": 2}
-# Matrix passes: reads and writes of the model, of all others one each.
-MODEL = {
-    "naive": (5, 3),
-    "naive_script": (5, 3),
-    "three_pass": (3, 1),
-    "hybrid": (3, 1),
-    "online": (2, 1),
-    **dict.fromkeys(("torch", "compiled", "fused", "fused_row", "copy", "copy_triton"), (1, 1)),
-}
+
+def passes(kernel: str) -> tuple[int, int]:
+    """Matrix passes of the model, reads and writes."""
+    writes = 3 if kernel.startswith("naive") else 1
+    return PASSES[kernel][0] - writes, writes
 
 
 def _record(kernel: str, rows: int, cols: int, dtype: str) -> dict[str, Any]:
-    reads, writes = MODEL[kernel]
+    reads, writes = passes(kernel)
     statistics = 2 * rows if kernel.startswith("naive") else 0
     return {
         "kernel": kernel,
@@ -83,7 +79,7 @@ SHAPES = ((4096, 16384), (4096, 131072), (2048, 4096))
 def h200() -> list[Counters]:
     """Five kernels that move what their models say."""
     kernels = ("naive", "torch", "fused_row", "online", "three_pass")
-    return [counters(kernel, *shape, *MODEL[kernel]) for shape in SHAPES for kernel in kernels]
+    return [counters(kernel, *shape, *passes(kernel)) for shape in SHAPES for kernel in kernels]
 
 
 def trace(kernel: str) -> Trace:

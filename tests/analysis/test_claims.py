@@ -1,4 +1,4 @@
-"""Claims: the rows behind a number, what decides a part, a claim and the audit, and the command."""
+"""Claims: the rows behind a number, what decides a part and a claim, and the command."""
 
 from __future__ import annotations
 
@@ -12,27 +12,16 @@ from typing import Any
 import pytest
 
 from analysis.__main__ import main
-from analysis.claims import (
-    CONTRADICTORY,
-    IMPOSSIBLE,
-    SOURCES,
-    WRONG,
-    audit,
-    audit_table,
-    claims_of,
-    judge_own,
-    own,
-)
+from analysis.claims import judge_own
 from analysis.claims.measure import ANY, Card, Where
 from analysis.claims.verdict import Part, Points, claim, fact, judged
 from analysis.estimate import Estimate
 from analysis.load import Inputs, Records, load
-from analysis.published import sources
 from experiments.data.rows import Row
 from tests.analysis.plausible import interpreted, loss, paper, point, row, unsupported, write
 from tests.analysis.records import count, counters
 
-H200 = "NVIDIA H200"
+H200, A100 = "NVIDIA H200", "NVIDIA A100-SXM4-80GB"
 WIDTHS = (1024, 2048, 4096)
 LINE = Where(rows=4096, cols=list(WIDTHS), dtype="float32")
 
@@ -57,19 +46,6 @@ def values(points: Points) -> list[float]:
 
 
 # Numbers
-
-
-def test_a_ratio_is_of_one_visit_and_of_several_their_mean(tmp_path: Path) -> None:
-    found = card(tmp_path / "one", pairs(2, 3, 4)).ratio("torch", "fused", LINE)
-    assert values(found) == pytest.approx([2, 3, 4])
-    first, *_ = found.numbers.values()
-    assert [first.low, first.high] == pytest.approx([2 * 0.99 / 1.01, 2 * 1.01 / 0.99])
-    assert (len(first.labels), found.gain) == (2, 1)
-    here = card(tmp_path, [one for i in range(2) for one in pairs(2 * 4**i, round=i)])
-    assert values(here.ratio("torch", "fused", LINE)) == pytest.approx([4])
-    mean = here.ratio("torch", "fused", LINE, mean=True)
-    assert values(mean) == pytest.approx([4])
-    assert "interval over rounds" in mean.note
 
 
 def test_times_that_are_none_do_not_count(tmp_path: Path) -> None:
@@ -234,35 +210,6 @@ def test_a_docstring_has_statement_words_and_reading_and_the_why_is_of_the_card(
     assert (elsewhere.why, elsewhere.remark) == ("", "Triton does better than claimed.")
 
 
-def test_every_claim_of_the_sources_and_ours_is_there() -> None:
-    last = {"A": 8, "B": 9, "C": 9, "D": 4, "E": 1}
-    assert last.keys() == sources().keys()
-    expected = [f"{x.lower()}{n + 1}" for x in last for n in range(last[x])]
-    assert [one.__name__ for one in claims_of(SOURCES)] == expected
-    ours = [f"l{n}" for n in range(1, 36) if n not in (26, 33)]  # these two have left
-    assert [one.__name__ for one in claims_of([own])] == ours
-
-
-# The audit
-
-
-@pytest.mark.parametrize(
-    ("subject", "verdict", "computed"),
-    [
-        ("A-fig2 fused, N ≥ 16,384", IMPOSSIBLE, "21,475 · 67,109 · 226,051 GB/s"),
-        ("A-fig2 torch against A6, N ≥ 4,096", CONTRADICTORY, "3,355 · 9,761 · 30,678 · 110,127"),
-        ("C-ex row 1, sum", "", "1.8637"),
-        ("C-ex row 3, sum of printed outputs", WRONG, "1.0150"),
-    ],
-)
-def test_what_is_known_of_the_sources_is_found(subject: str, verdict: str, computed: str) -> None:
-    found, table = {one.subject: one for one in audit()}, audit_table()
-    assert found[subject].verdict == verdict
-    assert computed in found[subject].computed
-    assert len(table.lines) == sum(bool(one.verdict) for one in found.values())
-    assert table.notes[0].startswith(f"{len(found)} statements were checked: 3 physically imposs")
-
-
 # The command
 
 
@@ -273,20 +220,29 @@ def claims(folder: Path) -> list[dict[str, str]]:
     return [line for path in files for line in csv.DictReader(path.read_text().splitlines())]
 
 
-def test_the_command_writes_its_tables_and_counts_on_the_terminal(
+def test_the_command_judges_each_gpu_by_its_own_rows_and_counts_on_the_terminal(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    found = {one["claim"]: one for one in claims(write(tmp_path, paper()))}
-    printed = capsys.readouterr().out
-    assert "The sources' claims, NVIDIA H200: " in printed
-    names = {path.name for path in (tmp_path / "out").iterdir()}
+    write(tmp_path / "paper", paper())
+    for name, gpu, speed in (("a", H200, 2.0), ("b", A100, 0.5)):
+        place = {"rows": 8192, "dtype": "float16", "gpu": gpu, "sweep": name}
+        rows = [row("hybrid_whole", 32000, time_us=10.0, **place, key=f"h{name}")]
+        rows += [row("torch", 32000, time_us=10 * speed, **place, key=f"t{name}")]
+        write(tmp_path / name, rows)
+    found = claims(tmp_path)
+    assert "The sources' claims, NVIDIA H200: " in capsys.readouterr().out
     # there are no rows of our own kernels
-    assert names == {
-        f"{one}.{kind}" for one in ("claims", "sources", "audit") for kind in ("csv", "md")
-    }
-    assert found["B2"]["claim_verdict"] == "contradicted"
-    assert found["C6"]["claim_verdict"] == "not measured"
-    assert found["C6"]["needs"].startswith("needs timed rows of hybrid_capped")
+    of = [f"{one}{gpu}" for one in ("claims", "sources") for gpu in ("", "-nvidia-a100-sxm4-80gb")]
+    names = {path.name for path in (tmp_path / "out").iterdir()}
+    assert names == {f"{one}.{kind}" for one in ("audit", *of) for kind in ("csv", "md")}
+    of_h200 = {one["claim"]: one for one in found if one["gpu"] == H200}
+    assert of_h200["B2"]["claim_verdict"] == "contradicted"
+    assert of_h200["C6"]["claim_verdict"] == "not measured"
+    assert of_h200["C6"]["needs"].startswith("needs timed rows of hybrid_capped")
+    of_c4 = [one for one in found if one["claim"] == "C4"]
+    assert {one["gpu"]: one["direction"] for one in of_c4} == {H200: "better", A100: "worse"}
+    keys = {one["gpu"]: one["keys"].split() for one in of_c4 if one["part"].startswith("Triton")}
+    assert keys == {H200: ["ha", "ta"], A100: ["hb", "tb"]}
 
 
 def test_our_claims_are_judged_where_our_kernels_have_rows(tmp_path: Path) -> None:
@@ -309,16 +265,3 @@ def test_numbers_are_picked_divided_and_added_place_by_place() -> None:
     assert values(points(1, 2, 3) + points(4, 5)) == [5, 7]
     needy = Points(needs="needs rows")
     assert {(needy / points(1)).needs, (points(1) / needy).needs} == {"needs rows"}
-
-
-def test_each_gpu_is_judged_by_its_own_rows(tmp_path: Path) -> None:
-    for name, gpu, speed in (("a", H200, 2.0), ("b", "NVIDIA A100-SXM4-80GB", 0.5)):
-        place = {"rows": 8192, "dtype": "float16", "gpu": gpu, "sweep": name}
-        rows = [row("hybrid_whole", 32000, time_us=10.0, **place, key=f"h{name}")]
-        rows += [row("torch", 32000, time_us=10 * speed, **place, key=f"t{name}")]
-        write(tmp_path / name, rows)
-    found = [one for one in claims(tmp_path) if one["claim"] == "C4"]
-    ways = {one["gpu"]: one["direction"] for one in found}
-    assert ways == {H200: "better", "NVIDIA A100-SXM4-80GB": "worse"}
-    behind = {one["gpu"]: one["keys"].split() for one in found if one["part"].startswith("Triton")}
-    assert behind == {H200: ["ha", "ta"], "NVIDIA A100-SXM4-80GB": ["hb", "tb"]}

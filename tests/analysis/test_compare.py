@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -17,37 +16,15 @@ from analysis.compare import NOISE, judged, matched, noise_at
 from analysis.load import load
 from experiments.data.rows import Row
 from tests.analysis.conftest import Refused
-from tests.analysis.noisy import normal, points, rows_of, sweep
+from tests.analysis.noisy import normal, points, rows_of
 from tests.analysis.plausible import ENVIRONMENT, declare, interpreted, row, unsupported, write
 from tests.conftest import ROOT
 
 pytestmark = pytest.mark.usefixtures("inside")
 Captured = pytest.CaptureFixture[str]
 RANGES = pd.DataFrame(NOISE["ranges"])
-ROUNDS, POINTS, SEEDS = 8, 30, range(50)
-# From launches to long ones, the first, which is slowed down, at 50 µs.
-TIMES = np.array([51.0, *np.geomspace(6, 2000, POINTS - 1)])
+ROUNDS = 8
 AGAIN = ROOT / "outputs" / "reference" / "h200_again"
-
-
-@cache
-def compared(slowdown: float, seed: int) -> pd.DataFrame:
-    dice = np.random.default_rng(seed)
-    base, head = (sweep(dice, TIMES, ROUNDS, s) for s in (0.0, slowdown))
-    return judged(points(*zip(base, head, strict=True)))
-
-
-def test_a_slowdown_is_found_and_fails_a_gate_beyond_the_threshold_alone() -> None:
-    found = [compared(0.02, seed).iloc[0] for seed in SEEDS]
-    assert sum(one.verdict == "slower" for one in found) >= 45
-    assert {one.verdict for one in found} <= {"slower", "unclear", "same"}
-    assert all(one.all_low < one.low < one.ratio < one.high < one.all_high for one in found)
-    assert sum(compared(0.05, seed).loc[0, "regression"] for seed in SEEDS[:10]) >= 9
-    assert not any(compared(0.018, seed)["regression"].any() for seed in SEEDS[:10])
-    equal = pd.concat(compared(0.0, seed) for seed in SEEDS)
-    assert equal["verdict"].isin(["slower", "faster"]).sum() <= 0.05 * 50
-    assert equal["verdict"].eq("same").mean() > 0.5
-    assert not equal["regression"].any()
 
 
 @pytest.mark.parametrize("of_rounds", [0.0005, 0.003])
@@ -127,7 +104,11 @@ def test_a_slower_kernel_fails_the_gate_and_is_named(tmp_path: Path, capsys: Cap
     for line in lines(tmp_path):
         assert (line["regression"] == "true") == (line["kernel"] == "fused")
         assert line["keys"].startswith(line["kernel"])
+        low, ratio, high = (float(line[name]) for name in ("low", "ratio", "high"))
+        assert float(line["all_low"]) < low < ratio < high < float(line["all_high"])
     assert "fused 4096×1024 float32 | **slower** |" in (tmp_path / "out/compare.md").read_text()
+    assert run(tmp_path, rounds(1), rounds(2, {"fused": 1.018})) == 0  # not surely by 2 %
+    assert {line["verdict"] for line in lines(tmp_path)} == {"slower", "same"}
     for threshold in ("10%", "0.1"):
         assert run(tmp_path, rounds(1), rounds(2, {"fused": 1.05}), "--threshold", threshold) == 0
 

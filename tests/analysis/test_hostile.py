@@ -107,8 +107,9 @@ TAKEN: Mapping[str, Make] = {
         ],
     ),
 }
-# A page holds what the other commands make of each: it is asked for what a text or a gap does in it
-OF_A_PAGE = ("jokes", "failures", "no_interval", "odd_names")
+# A page holds what the other commands make of each, and report/test_report.py fills its texts: here
+# it is asked for what a gap does
+OF_A_PAGE = ("failures", "no_interval", "odd_names")
 
 
 def holding(name: str, data: bytes) -> Make:
@@ -172,10 +173,6 @@ def check(path: Path) -> None:
             text = text.replace(ours, "")
         assert not re.search(r"\]\((?!\.|[\w/-]+\.)", text), path
         assert not re.search(r"\b(nan|inf|NaN|NaT)\b", text), path
-    elif path.suffix == ".html":
-        assert "alert(1)</script>" not in text
-        assert "<script>alert" not in text
-        assert "<img src=x" not in text
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -1,3 +1,4 @@
+from functools import cache
 from typing import Any
 
 import yaml
@@ -5,6 +6,8 @@ from omegaconf import OmegaConf
 
 from experiments.data.jobs import ABOUT, GridConfig
 from experiments.sweep.jobs import OUTSIDE
+from experiments.worker.describe import build_kernel
+from kernels.kernel import Kernel
 from tests.conftest import CONF
 
 # A function of any file is no variant of this project
@@ -21,6 +24,12 @@ def kernel(name: str) -> dict[str, Any]:
     """A kernel's target and tunables, without what its file says about it."""
     config = yaml.safe_load((CONF / "kernel" / f"{name}.yaml").read_text(encoding="utf-8"))
     return {key: value for key, value in config.items() if key not in ABOUT}
+
+
+@cache
+def built(name: str, **tunables: Any) -> Kernel:
+    """A kernel as its file has it, but for these tunables."""
+    return build_kernel(kernel(name) | tunables)
 
 
 def expand(grid: Any) -> list[tuple[int, int]]:

@@ -1,19 +1,17 @@
-"""The command ``python -m experiments.count``, and what counts as a request."""
+"""The command ``python -m experiments.count``, and what is a difference."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 from experiments.count import run
 from experiments.data.files import read_models
 from experiments.data.records import Count
-from experiments.worker.counting import Recorder, count
+from experiments.worker.counting import count
 from kernels.cross_entropy.variants import CeOnline
 from kernels.device import Device
 from kernels.softmax.hybrid import FusedRow
@@ -60,24 +58,3 @@ def test_what_the_model_does_not_know_is_a_difference(monkeypatch: pytest.Monkey
     monkeypatch.setattr(CeOnline, "traffic", lambda self: moves)
     found = counted("kernels.cross_entropy.variants.CeOnline")
     assert found["difference"] == "reads 24 bytes where the model says 4M, 12"
-
-
-def moved(x: torch.Tensor, call: Callable[[torch.Tensor], object]) -> dict[str, tuple[int, int]]:
-    """Loads and stores by tensor."""
-    recorder = Recorder({"x": x})
-    with recorder.recording():
-        call(x)
-    return {t["name"]: (t["loads"], t["stores"]) for t in recorder.totals()}
-
-
-def test_an_operation_reads_its_inputs_and_writes_its_outputs_once() -> None:
-    cases: list[tuple[Callable[[torch.Tensor], object], dict[str, tuple[int, int]]]] = [
-        (lambda x: x.t()[1:].unsqueeze(0).expand(4, 7, 3).detach(), {}),
-        (lambda x: x.zero_(), {"x": (0, 24)}),
-        (lambda x: torch.exp(x, out=torch.empty_like(x)), {"x": (24, 0), "empty_like": (0, 24)}),
-        (lambda x: x + x[0].expand(3, 8), {"x": (32, 0), "add": (0, 24)}),
-        (lambda x: x.exp().log(), {"x": (24, 0), "exp": (24, 24), "log": (0, 24)}),
-        (lambda x: x.max(dim=1), {"x": (24, 0), "max.values": (0, 3), "max.indices": (0, 3)}),
-    ]
-    for call, expected in cases:
-        assert moved(torch.ones(3, 8), call) == expected

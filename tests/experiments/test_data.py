@@ -35,17 +35,12 @@ def test_a_row_comes_back_as_it_was_written_also_with_the_most_samples(tmp_path:
 
 
 BOUNDS = [
-    ("rows", '"4096"'), ("rows", "4096.0"), ("rows", "true"), ("cols", str(2**40 + 1)),
-    ("card", "65536"), ("attempt", "0"), ("compulsory_bytes", str(10**9)), ("model_reads", "-7"),
-    ("time_us", "0"), ("samples_us", "[-1.0]"), ("samples_us", "[Infinity]"), ("dtype", '"int8"'),
-    ("reason", json.dumps("r" * 2001)), ("params", '{"a":' * 900 + "0" + "}" * 900),
-    ("environment", '{"a":[[[[0]]]]}'), ("environment", json.dumps({"a": "x" * 2001})),
-    ("environment", json.dumps({"x" * 2001: 1})), ("environment", '{"a": NaN}'),
-    ("environment", json.dumps(dict.fromkeys(range(1001)))), ("gpu", '"\\ud800"'),
-    ("temperature_c", "1e9"), ("host", '"me"'), ("status", '"fine"'),
+    ("rows", '"4096"'), ("cols", str(2**40 + 1)), ("compulsory_bytes", str(10**9)),
+    ("samples_us", "[-1.0]"), ("samples_us", "[Infinity]"), ("host", '"me"'), ("gpu", '"\\ud800"'),
+    ("params", '{"a":' * 900 + "0" + "}" * 900), ("environment", '{"a":[[[[0]]]]}'),
+    ("environment", json.dumps({"a": "x" * 2001})), ("environment", json.dumps({"x" * 2001: 1})),
+    ("environment", json.dumps(dict.fromkeys(range(1001)))), ("environment", '{"a": NaN}'),
 ]  # fmt: skip
-
-
 LINES = {
     "{nonsense": "not JSON",
     "[1]": "Input should be a valid dictionary",

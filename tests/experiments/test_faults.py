@@ -7,7 +7,6 @@ import random
 import resource
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -180,10 +179,3 @@ def test_a_sweep_whose_folder_another_took_is_ended_before_it_writes(
                 first.record("b", row("naive", 8, key="3"))
             second.record("b", row("naive", 8, key="4"))
     assert sorted(one.key for one in rows_below(tmp_path)) == ["1", "2", "4"]
-
-
-def test_the_command_line_starts_without_torch_or_trackers() -> None:
-    heavy = "{'torch', 'triton', 'wandb', 'pandas', 'numpy'} & {*sys.modules}"
-    code = f"import sys, experiments.run, experiments.sweep.driver; print({heavy})"
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
-    assert (done.stdout, done.stderr) == ("set()\n", "")

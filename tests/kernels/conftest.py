@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterator
 from functools import cache
 from importlib.util import find_spec
@@ -47,6 +48,13 @@ def room() -> None:
     """Skips a test of large matrices where they do not fit."""
     if torch.cuda.mem_get_info()[0] < 40 << 30:
         pytest.skip("needs 40 GiB of free device memory")
+
+
+def on_card(patch: pytest.MonkeyPatch, device_of: Callable[..., Device]) -> None:
+    """Every module of the kernels that is imported by now takes this for the tensor's card."""
+    for module in [m for name, m in sys.modules.items() if name.startswith("kernels.")]:
+        if callable(getattr(module, "device_of", None)):
+            patch.setattr(module, "device_of", device_of)
 
 
 def lay_out(x: torch.Tensor, layout: str) -> torch.Tensor:

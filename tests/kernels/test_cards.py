@@ -1,13 +1,12 @@
 """On every card each kernel has a launch that the card allows, or a sentence why not.
 
-Launches are seen and not carried out: tensors have no memory, and any card may be named. Sources of
-the limits: CUDA C++ Programming Guide, technical specifications per compute capability (registers,
-shared memory, warps); NVIDIA's datasheets and architecture whitepapers (SMs, L2).
+Launches are seen and not carried out: tensors have no memory, and any card may be named. Its SMs,
+L2 and shared memory are those of conf/gpu; registers, warps and a block's shared memory are of the
+CUDA C++ Programming Guide, technical specifications per compute capability.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from contextlib import nullcontext
 from functools import cache
@@ -18,43 +17,39 @@ import pytest
 import torch
 
 from experiments.data.jobs import CONF, GridConfig, named_grids, read_yaml
-from experiments.worker.describe import build_kernel
 from kernels.device import Device, largest_cluster
 from kernels.kernel import Kernel
-from tests.conf import KERNELS
-from tests.conf import kernel as configured
-from tests.kernels.conftest import H200
+from tests.conf import KERNELS, built
+from tests.kernels.conftest import H200, on_card
 
 jit = pytest.importorskip("triton.runtime.jit")
 interpreter = pytest.importorskip("triton.runtime.interpreter")
 F16, BF16, F32, F64 = torch.float16, torch.bfloat16, torch.float32, torch.float64
 Shape = tuple[int, int]
-# name, capability, SMs, KiB of shared memory of an SM and at most of a block, warps, MiB of L2
-LIMITS = (
-    ("A100", (8, 0), 108, (164, 163), 64, 40),
-    ("L40S", (8, 9), 142, (100, 99), 48, 96),
-    ("RTX 4090", (8, 9), 128, (100, 99), 48, 72),
-    ("RTX 5090", (12, 0), 170, (100, 99), 48, 96),
-    ("H100 SXM", (9, 0), 132, (228, 227), 64, 50),
-    ("H100 PCIe", (9, 0), 114, (228, 227), 64, 50),
-    ("H200", (9, 0), 132, (228, 227), 64, 60),
-    ("B200", (10, 0), 148, (228, 227), 64, 126),
-)
-CARDS = {
-    name: Device(
+CAPABILITIES = {  # of cards of conf/gpu
+    "a100_80gb": (8, 0), "l40s": (8, 9), "rtx_4090": (8, 9), "rtx_5090": (12, 0),
+    "h100_sxm": (9, 0), "h100_pcie": (9, 0), "h200": (9, 0), "b200": (10, 0),
+}  # fmt: skip
+
+
+def described(name: str, capability: tuple[int, int]) -> Device:
+    """A card by its datasheet. A block has at most a KiB less than an SM of shared memory."""
+    facts = {key: one["value"] for key, one in read_yaml(CONF / "gpu")[name]["facts"].items()}
+    return Device(
         kind="cuda",
         name=name,
         capability=capability,
-        sms=sms,
+        sms=facts["sms"],
         warp_size=32,
         registers_per_sm=65536,
-        shared_bytes_per_sm=shared[0] << 10,
-        shared_bytes_per_block=shared[1] << 10,
-        warps_per_sm=warps,
-        l2_bytes=l2 << 20,
+        shared_bytes_per_sm=facts["shared_kib_per_sm"] << 10,
+        shared_bytes_per_block=facts["shared_kib_per_sm"] - 1 << 10,
+        warps_per_sm=48 if capability in ((8, 9), (12, 0)) else 64,
+        l2_bytes=facts["l2_mib"] << 20,
     )
-    for name, capability, sms, shared, warps, l2 in LIMITS
-}
+
+
+CARDS = {name: described(name, capability) for name, capability in CAPABILITIES.items()}
 
 
 class Launch(NamedTuple):
@@ -92,10 +87,9 @@ def launched(monkeypatch: pytest.MonkeyPatch) -> Seen:
         kernel(*(torch.empty(size, dtype=own, device="meta") for size, own in layout))
         return list(seen)
 
-    kernels()  # imports them
-    for module in [m for name, m in sys.modules.items() if name.startswith("kernels.")]:
-        if callable(getattr(module, "device_of", None)):
-            monkeypatch.setattr(module, "device_of", lambda _: cards[0])
+    for name in KERNELS:
+        built(name)  # imports it
+    on_card(monkeypatch, lambda _: cards[0])
     stream = SimpleNamespace(cuda_stream=0)
     for kind in (jit.JITFunction, interpreter.InterpretedFunction):
         monkeypatch.setattr(kind, "run", run)
@@ -103,12 +97,6 @@ def launched(monkeypatch: pytest.MonkeyPatch) -> Seen:
     monkeypatch.setattr(torch.cuda, "current_stream", lambda _=None: stream)
     monkeypatch.setattr(torch.cuda, "stream", nullcontext)
     return of
-
-
-@cache
-def kernels() -> dict[str, Kernel]:
-    """Every kernel of conf/kernel that is described without its package."""
-    return {name: build_kernel(configured(name)) for name in KERNELS}
 
 
 @cache
@@ -133,7 +121,8 @@ def shapes() -> list[Shape]:
 def test_no_launch_asks_for_more_than_the_card_has(card: Device, launched: Seen) -> None:
     asked = refused = 0
     half = [*CARDS].index(card.name) // 2 % 2  # of two cards alike, of neighbours the other half
-    for name, kernel in kernels().items():
+    for name in KERNELS:
+        kernel = built(name)
         for shape in shapes()[half::2]:
             for dtype in (F32, F16, BF16):
                 place = f"{name} {shape} {dtype} on {card.name}"
@@ -172,7 +161,7 @@ def check_plan(kernel: Kernel, shape: Shape, dtype: torch.dtype, card: Device, p
             assert plan.resident(width, card) >= plan.programs, place
 
 
-A100, SMALLER = CARDS["A100"], CARDS["RTX 5090"]
+A100, SMALLER = CARDS["a100_80gb"], CARDS["rtx_5090"]
 CHOICES: list[tuple[str, Shape, torch.dtype, Device, str]] = [
     ("auto", (4096, 1024), F32, H200, "fused_multirow"),  # 4 KB
     *(("auto", (4096, cols), F32, H200, "cluster") for cols in (1025, 1028)),
@@ -214,23 +203,19 @@ CHOICES: list[tuple[str, Shape, torch.dtype, Device, str]] = [
 def test_auto_takes_what_was_the_fastest_of_its_kind(
     name: str, shape: Shape, dtype: torch.dtype, card: Device, wanted: str, launched: Seen
 ) -> None:
-    kernel = kernels()[name]
+    kernel = built(name)
     assert kernel.unsupported(shape, dtype, card) is None or dtype is F64
     assert launched(kernel, shape, dtype, card)[0].module == wanted
 
 
-def test_a_row_is_cut_by_what_a_card_holds(launched: Seen) -> None:
-    def cuts(*shapes: Shape, dtype: torch.dtype = BF16) -> list[Shape]:
-        every = [launched(kernels()["cluster"], shape, dtype, H200)[0] for shape in shapes]
+def test_few_rows_are_cut_by_the_clusters_and_the_sms_of_a_card(launched: Seen) -> None:
+    def cuts(cols: int, *rows: int) -> list[Shape]:
+        every = [launched(built("cluster"), (m, cols), F32, H200)[0] for m in rows]
         return [(one.options["num_ctas"], one.options["num_warps"]) for one in every]
 
-    # the best of all cuts measured at 268 MB, or within 1.3 % of it
-    assert cuts((6554, 20480), (7085, 18944), (1638, 81920)) == [(2, 4), (2, 4), (8, 4)]
-    assert cuts((1024, 262144), (2093, 128256), dtype=F32) == [(16, 8), (16, 4)]
-    assert cuts((64, 1 << 20), (1024, 1 << 20)) == [(16, 8)] * 2  # two programs an SM
     # seven GPCs have room for a cluster of 16
-    assert cuts((7, 262144), (8, 262144), (15, 262144), dtype=F32) == [(16, 8), (8, 16), (16, 8)]
-    assert cuts((1, 32768), (4096, 32768), dtype=F32) == [(16, 4), (8, 8)]  # few rows spread wider
+    assert cuts(262144, 7, 8, 15) == [(16, 8), (8, 16), (16, 8)]
+    assert cuts(32768, 1, 4096) == [(16, 4), (8, 8)]  # few rows spread wider
 
 
 def hints(constants: dict[str, Any]) -> tuple[str, str]:
@@ -239,7 +224,7 @@ def hints(constants: dict[str, Any]) -> tuple[str, str]:
     return (how.loads, how.stores) if how else (constants["LOADS"], constants["STORES"])
 
 
-@pytest.mark.parametrize("card", [CARDS["H200"], CARDS["L40S"]], ids=["H200", "L40S"])
+@pytest.mark.parametrize("card", [CARDS["h200"], CARDS["l40s"]], ids=["h200", "l40s"])
 def test_matrices_of_one_to_eight_times_l2_are_moved_with_eviction_hints(
     card: Device, launched: Seen
 ) -> None:
@@ -251,10 +236,10 @@ def test_matrices_of_one_to_eight_times_l2_are_moved_with_eviction_hints(
         ((8 * rows, 256), last, ""),
     ):
         for name in ("auto", "copy_hinted"):
-            [one] = launched(kernels()[name], shape, F32, card)
+            [one] = launched(built(name), shape, F32, card)
             assert hints(one.constants) == (loads, stores), name
     for hint in ("keep", "keep_output"):
-        [one] = launched(build_kernel(configured("copy_triton") | {hint: True}), (4, 4), F32, card)
+        [one] = launched(built("copy_triton", **{hint: True}), (4, 4), F32, card)
         assert hints(one.constants).count(last) == 1
 
 
@@ -265,11 +250,11 @@ def test_matrices_of_one_to_eight_times_l2_are_moved_with_eviction_hints(
 def test_a_batch_invariant_row_is_cut_alike_whatever_the_rows(
     name: str, dtype: torch.dtype, launched: Seen
 ) -> None:
-    kernel = kernels()[name]
+    kernel = built(name)
     if name == "auto":
         first, other = (launched(kernel, (m, 32_000), dtype, H200)[0] for m in (1, 9999))
         assert first.options != other.options  # else there is no need
-        kernel = build_kernel(configured(name) | {"batch_invariant": True})
+        kernel = built(name, batch_invariant=True)
     for cols in (1, 64, 250, 781, 1024, 4096, 32_000, 50_257, 131_072, 1 << 19, 1 << 20, 1 << 21):
         if kernel.unsupported((9, cols), dtype, H200) is not None:
             continue

@@ -8,14 +8,12 @@ from typing import Any
 import pytest
 import torch
 
-from experiments.worker.describe import build_kernel
 from kernels.kernel import NotCompiled
-from tests.conf import kernel as configured
+from tests.conf import built
 from tests.kernels.conftest import HERE, extremes, lay_out
 
 Compiled, CompiledSoftmax, NaiveScript = (
-    type(build_kernel(configured(name)))
-    for name in ("compiled", "compiled_softmax", "naive_script")
+    type(built(name)) for name in ("compiled", "compiled_softmax", "naive_script")
 )
 EVERY = pytest.mark.parametrize("variant", [Compiled, CompiledSoftmax])
 

@@ -5,7 +5,7 @@ What is special about a kernel stands in `OTHERS`, the tunables that it is asked
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, partial
 from itertools import product
 from typing import Any
 
@@ -16,11 +16,10 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from experiments.worker.counting import count
-from experiments.worker.describe import build_kernel
 from experiments.worker.gate import check
 from experiments.worker.inputs import HARD_TOLERANCE, hard, rows_of
 from kernels.kernel import Kernel, Operation, as_tuple
-from tests.conf import KERNELS
+from tests.conf import KERNELS, built
 from tests.conf import kernel as configured
 from tests.kernels.conftest import HERE, INTERPRETED, LAYOUTS, extremes, lay_out
 
@@ -74,18 +73,15 @@ SAME: tuple[tuple[str, dict[str, Any], dict[str, Any]], ...] = (
 )
 FLOAT64 = ("softmax", "softmax_backward", "log_softmax", "copy", "read", "add")
 NARROW = st.integers(0, 70) | st.sampled_from((8, 64))
+assert_same_bits = partial(torch.testing.assert_close, rtol=0, atol=0, equal_nan=True)
 COMPILED = "inductor"  # takes seconds a shape: tried on a card, and by test_compiled here
 
 
 @cache
 def kernels() -> dict[str, Kernel]:
     """Each kernel by its name in conf/kernel; with other tunables besides."""
-    made = {name: build_kernel(configured(name)) for name in KERNELS}
-    others = {
-        f"{name} {tunables}": build_kernel(configured(name) | tunables)
-        for name, tunables in SMALL + CUTS
-    }
-    return made | others
+    others = {f"{name} {tunables}": built(name, **tunables) for name, tunables in SMALL + CUTS}
+    return {name: built(name) for name in KERNELS} | others
 
 
 def narrow(name: str) -> bool:
@@ -179,16 +175,6 @@ def verdict_on(kernel: Kernel, inputs: Any, call: Any, factor: float = 1) -> str
     return verdict.reason
 
 
-def same_bits(found: Any, wanted: Any) -> bool:
-    """Whether answers have the same bits; NaN is NaN."""
-    pairs = zip(as_tuple(found), as_tuple(wanted), strict=True)
-    return all(
-        torch.equal(one.isnan(), other.isnan())
-        and torch.equal(one.nan_to_num(), other.nan_to_num())
-        for one, other in pairs
-    )
-
-
 @every
 # The same points every time: a logsumexp that happens to be near zero has few digits
 @settings(max_examples=5, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
@@ -213,14 +199,6 @@ def test_each_dtype_keeps_its_digits(name: str) -> None:
         if takes(kernel, shape, dtype):
             inputs = kernel.operation.make_inputs(shape, dtype, HERE.kind, 3)
             assert_right(kernel, inputs, kernel)
-
-
-def test_the_gradient_of_one_answer_alone_is_as_if_the_other_had_none() -> None:
-    kernel = kernels()["logprob_entropy_backward_auto"]
-    inputs = kernel.operation.make_inputs((9, 300), F32, HERE.kind, 0)
-    for gone in (3, 5):
-        alone, zeros = ((*inputs[:gone], d, *inputs[gone + 1 :]) for d in (None, 0 * inputs[2]))
-        torch.testing.assert_close(kernel(*alone), kernel.operation.reference(*zeros).float())
 
 
 OF_LOGITS = [name for name in HERE_RUN if kernels()[name].operation.logits]
@@ -291,7 +269,7 @@ def too_long(name: str, shape: tuple[int, int]) -> bool:
 def test_float64_statistics_leave_only_the_last_rounding() -> None:
     x = torch.randn(2, 9000, generator=torch.Generator().manual_seed(1)).to(HERE.kind)
     right = torch.softmax(x.double(), 1)
-    wide = build_kernel(configured("online") | {"accumulate": "float64"})(x).double()
+    wide = built("online", accumulate="float64")(x).double()
     usual = kernels()["online"](x).double()
     assert ((wide - right) / right).abs().mean() < ((usual - right) / right).abs().mean()
     # at most the odd tie falls to the other side
@@ -310,12 +288,12 @@ def test_bits_are_repeated_and_a_row_does_not_depend_on_how_many_come_along(name
         call = kernel.prepare(*inputs)
         first = [y.clone() for y in as_tuple(call(*(x.clone() for x in inputs)))]
         for _ in range(1 if HERE.kind == "cpu" else 50):
-            assert same_bits(call(*(x.clone() for x in inputs)), first)
+            assert_same_bits(as_tuple(call(*(x.clone() for x in inputs))), first)
         if kernel.backend != "triton" or kernel.operation.name.startswith("softmax"):
             continue  # a softmax is asked for it: see test_functions.py
         some = range(20 if of_heads(kernel.operation) else 5)
         part = rows_of(kernel.operation, inputs, range(1) if inputs[0].dim() > 2 else some)
-        assert same_bits(kernel(*part), [y[: len(part[0])] for y in first])
+        assert_same_bits(as_tuple(kernel(*part)), [y[: len(part[0])] for y in first])
 
 
 @pytest.mark.parametrize(("name", "usual", "other"), SAME, ids=str)
@@ -324,8 +302,7 @@ def test_who_does_what_changes_no_bit(
 ) -> None:
     x = torch.cat([extremes(), extremes()[:, :9].repeat_interleave(2, 1)], 1).to(HERE.kind)
     x = torch.cat([x, torch.randn(9, x.shape[1], device=HERE.kind)])
-    one, another = (build_kernel(configured(name) | tunables) for tunables in (usual, other))
-    assert same_bits(one(x), another(x))
+    assert_same_bits(built(name, **usual)(x), built(name, **other)(x))
 
 
 OF_A_MATRIX = [
@@ -367,7 +344,7 @@ def test_no_elements_are_an_answer_without_any_package(name: str) -> None:
 @pytest.mark.parametrize(("name", "tunables"), [*((n, {}) for n in KERNELS), *SMALL], ids=str)
 def test_what_it_declares_to_move_is_what_it_moves(name: str, tunables: dict[str, Any]) -> None:
     config = configured(name) | tunables
-    heads = of_heads(build_kernel(config).operation)
+    heads = of_heads(built(name).operation)
     for rows, cols in [(66, 33)] if heads else [(26, 14), (3, 97) if tunables else (1, 4200)]:
         point = {"kernel": config, "rows": rows, "cols": cols, "dtype": "float16", "seed": 0}
         record = count(point, HERE)
@@ -551,24 +528,6 @@ def test_the_widest_row_that_cooperative_does_not_refuse_runs() -> None:
     assert "at once" in str(kernel.unsupported((3, cols + 1), F32, HERE))
 
 
-@pytest.mark.gpu
-def test_on_a_card_attention_online_needs_memory_for_its_output_alone() -> None:
-    for name, at_least, at_most in (
-        ("attention_online", 1, 1.01),
-        ("attention_naive", 1 + 2 * 32, 1.01 * (1 + 2 * 32)),  # two M×N matrices, N = 32·D
-    ):
-        kernel = kernels()[name]
-        inputs = kernel.operation.make_inputs((4 * 4096, 4096), BF16, "cuda", 0)
-        call = kernel.prepare(*inputs)
-        call(*inputs)
-        torch.cuda.synchronize()
-        torch.cuda.reset_peak_memory_stats()
-        before = torch.cuda.memory_allocated()
-        y = call(*inputs)
-        peak = torch.cuda.max_memory_allocated() - before
-        assert at_least <= peak / y.nbytes <= at_most
-
-
 @pytest.mark.parametrize("operation", OPERATIONS)
 @pytest.mark.parametrize("dtype", [F32, BF16], ids=str)
 def test_the_gate_takes_the_right_answer_and_no_other(operation: str, dtype: torch.dtype) -> None:
@@ -586,9 +545,6 @@ def test_the_gate_takes_the_right_answer_and_no_other(operation: str, dtype: tor
     for kind, answer in wrong.items():
         answer = tuple(y.to(own) for y, (_, own) in zip(answer, due, strict=True))
         assert check(answer, inputs, of, "torch").reason is not None, kind
-    if right[0].shape == inputs[0].shape and right[0].dtype == inputs[0].dtype:
-        verdict = check((inputs[0], *right[1:]), inputs, of, "torch")
-        assert verdict.reason is not None
 
 
 def test_pytorchs_gradient_is_held_to_what_rounded_log_probabilities_give() -> None:

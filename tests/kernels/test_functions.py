@@ -461,7 +461,7 @@ def test_an_option_that_is_no_number_in_range_is_refused(device: str, called: st
         low = (0, -1.0, 1e-31) if option == "temperature" else ()
         for error, values in (
             (ValueError, (*low, math.nan, math.inf, -math.inf, 10**400)),
-            (TypeError, ("1", None, True, torch.tensor(1.0))),
+            (TypeError, ("1", None, True, False, torch.tensor(1.0))),
         ):
             for value in values:
                 with pytest.raises(error, match=f"^{option} must be "):
@@ -547,9 +547,6 @@ def test_a_call_like_an_earlier_one_is_not_taken_for_it(device: str) -> None:
         with torch.autocast(device, dtype=torch.float16):
             assert cross_entropy(x.half(), target).dtype == torch.float32
         assert cross_entropy(x.half(), target).dtype == torch.float16
-        for wrong in ({"temperature": True}, {"softcap": False}, {"z_loss": False}):
-            with pytest.raises(TypeError):
-                cross_entropy(x, target, **wrong)  # type: ignore[arg-type]
         with pytest.raises(RuntimeError):
             cross_entropy(x, target, torch.rand(6, device=device, requires_grad=True))
         found = torch.func.vmap(cross_entropy, (0, None))(torch.stack((x, 2 * x)), target)

@@ -12,7 +12,6 @@ from __future__ import annotations
 import csv
 import re
 import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -29,12 +28,11 @@ from triton.backends.nvidia.compiler import CUDABackend
 from triton.runtime import driver
 from triton.runtime.jit import JITFunction
 
-from experiments.worker.describe import build_kernel
 from kernels.cross_entropy.cluster import CeGradCluster
 from kernels.cross_entropy.rows import Call, Options
 from kernels.kernel import Kernel
-from tests.conf import kernel as configured
-from tests.kernels.conftest import H200
+from tests.conf import built
+from tests.kernels.conftest import H200, on_card
 
 pytestmark = pytest.mark.ptx
 
@@ -86,7 +84,7 @@ Line = dict[str, str]
 def lines(name: str, shape: tuple[int, int], dtype: torch.dtype) -> Iterator[Line]:
     """What each launch of a kernel at a point is compiled to."""
     configuration, _, option = name.partition(", ")
-    kernel = build_kernel(configured(configuration))
+    kernel = built(configuration)
     launched: list[Line] = []
     ran = JITFunction.run
 
@@ -101,9 +99,7 @@ def lines(name: str, shape: tuple[int, int], dtype: torch.dtype) -> Iterator[Lin
         patch.setattr(CUDABackend, "make_cubin", lambda *_: b"")
         patch.setattr(driver, "_active", DRIVER)
         patch.setattr(JITFunction, "run", run)
-        for module in [m for n, m in sys.modules.items() if n.startswith("kernels.")]:
-            if callable(getattr(module, "device_of", None)):
-                patch.setattr(module, "device_of", lambda _: CARD)
+        on_card(patch, lambda _: CARD)
         inputs = empty_inputs(kernel, shape, dtype)
         if option:
             with_option(kernel, OPTIONS[option], *inputs)

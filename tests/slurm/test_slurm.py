@@ -35,36 +35,8 @@ on_slurm = pytest.mark.slurm
 pytestmark = pytest.mark.timeout(600)
 ONE = ["kernel=good", *shape(4, 8), "dtype=float32", "gpu=cpu", *QUICK]
 FEW = ["dtype=float32", "gpu=cpu", "remeasure=false", "tracker=none", *QUICK]
-
-CONF = """
-ClusterName=one
-SlurmctldHost={host}(127.0.0.1)
-SlurmctldPort={ctld}
-SlurmdPort={slurmd}
-SlurmUser={user}
-SlurmdUser={user}
-AuthType=auth/munge
-AuthInfo=socket={folder}/munge.sock
-CredType=cred/munge
-StateSaveLocation={folder}/state
-SlurmdSpoolDir={folder}/spool
-SlurmctldPidFile={folder}/slurmctld.pid
-SlurmdPidFile={folder}/slurmd.pid
-SlurmctldLogFile={folder}/slurmctld.log
-SlurmdLogFile={folder}/slurmd.log
-ProctrackType=proctrack/linuxproc
-TaskPlugin=task/none
-MpiDefault=none
-AccountingStorageType=accounting_storage/none
-JobAcctGatherType=jobacct_gather/none
-SelectType=select/cons_tres
-SelectTypeParameters=CR_CPU
-KillWait=1
-SlurmdTimeout=5
-ReturnToService=2
-NodeName={host} NodeAddr=127.0.0.1 CPUs={cpus} State=UNKNOWN
-PartitionName=all Nodes={host} Default=YES MaxTime=60 State=UP
-"""
+# Braces hold what `Cluster` fills in
+CONF = Path(__file__).with_name("slurm.conf").read_text()
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch")
 PATH = f"{os.environ['PATH']}:/usr/sbin:/sbin"
 LACKING = [name for name in PROGRAMS if shutil.which(name, path=PATH) is None]

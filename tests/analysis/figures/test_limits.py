@@ -20,15 +20,6 @@ def recorded() -> Inputs:
     return read_inputs(ROOT / REFERENCE / "h200_limits", None, "figures")
 
 
-def test_each_protocol_has_a_picture_that_fits_its_page(recorded: Inputs) -> None:
-    made = LIMITS.pages(recorded)
-    timers = [f"limits-nvidia-h200-{timer}" for timer in ("events", "chain")]
-    assert {p.name for p in made} == {*timers, *(f"{name}-held_out" for name in timers)}
-    for page in made:
-        assert len(page.small) <= 3
-        assert overhang(rendered(page)) == []
-
-
 def test_every_share_and_ratio_is_drawn_and_above_the_roof_it_is_hollow(tmp_path: Path) -> None:
     canvas = draw(tmp_path / "far", LIMITS, point(auto=100.0, torch=310.0, copy=20.0))
     assert lines(canvas)["auto"].tolist() == [[pytest.approx(100), pytest.approx(0.2)]]

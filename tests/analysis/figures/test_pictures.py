@@ -23,14 +23,13 @@ OPERATIONS = ("softmax_backward", "cross_entropy", "cross_entropy_backward", "cr
 pytestmark = pytest.mark.usefixtures("small_pictures")
 
 
-@pytest.mark.parametrize("name", ["h200", "h200_backward", "h200_losses"])
+@pytest.mark.parametrize("name", ["h200", "h200_backward", "h200_losses", "h200_limits"])
 def test_recorded_pictures_fit_and_no_two_of_their_lines_look_alike(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(ROOT)
     inputs = read_inputs(REFERENCE / name, None, "figures")
-    together, others = set(), {"headline", "limits"}
-    shown = [one for one in FIGURES if one.id not in others]
+    together, shown = set(), [*FIGURES]
     shown += [LineFigure(o, o, Query(4096, "float32", operation=o)) for o in OPERATIONS]
     for figure, page in pictures(inputs, shown):
         canvas = rendered(page)

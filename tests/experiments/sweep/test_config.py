@@ -20,7 +20,6 @@ WRONG = {
     "timing.precision=5": "timing.precision=5; it must be less than 1",
     "kernel=online,naive kernel.block_size=64": "has no 'block_size'; kernel.NAME.block_size=",
     "dtype.names=[int32]": "dtype.names.0=int32; it must match pattern '^(float64|float32|",
-    "grid=point grid.rows=-4": "grid.rows.0=-4; it must be greater than or equal to 1",
     "grid=point grid.elements=[9]": "rows and elements",
     "grid=point grid.cols={first:1,last:9,step:0}": "first, last and step",
     "grid=point grid.cols={first:1,last:9000000,step:1}": "at most 100000 are taken",
