@@ -61,13 +61,13 @@ sweep: $(READY) $(if $(filter slurm,$(LAUNCHER)),slurm)  ## measure: measure, th
 	$(PY) -m experiments.run experiment=$(EXPERIMENT) "out='$$out'" $(words) || status=$$?; \
 	[ -n "$(dry)" ] || [ $$status -gt 1 ] || $(PY) -m analysis figures --rows "$$out" || true; \
 	exit $$status
-peers: $(READY)  ## install: the public kernels: liger, flag_gems, quack, helion, fla, trl, flash-attn-4
+peers: $(READY)  ## install: public kernels: liger flag_gems quack helion fla trl flash-attn
 	@$(environment) build $(VENV) peers
 slurm: $(READY)  ## install: submitit, for make sweep LAUNCHER=slurm
 	@[ '$(VENV)' = system ] || $(PY) -c 'import submitit' 2>/dev/null || $(environment) build $(VENV) slurm
 # Each reads rows and never measures; without ROWS, the recorded ones.
 figures:   ## draw: the sources' figures
-tables:    ## draw: their tables, headline, operations, main results, limits, kernels, traffic
+tables:    ## draw: their tables, operations, main results, limits, kernels, traffic
 roofline:  ## draw: shares of the roof, and how many times traffic explains
 claims:    ## draw: every claim judged, and the published numbers audited
 report:    ## draw: all of that as one HTML page

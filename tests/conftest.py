@@ -1,7 +1,5 @@
 """What all tests share: the real command line, run in a folder of the test's own."""
 
-from __future__ import annotations
-
 import os
 
 # The suite runs beside itself on every core: a kernel with a thread for each core would wait for

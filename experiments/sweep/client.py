@@ -30,7 +30,7 @@ START_LIMIT_S = 180.0
 START_ATTEMPTS = 3
 LEAVING_LIMIT_S = 60.0
 LARGEST_LOG = 4 << 20  # bytes
-WORKER = "SOFTMAX_ROOFLINE_WORKER"  # an environment variable that workers have
+WORKER = "ROOFLINE_WORKER"  # an environment variable that workers have
 LARGEST_MESSAGE = 256 << 20  # bytes; the description of 100,000 shapes takes 30 MB
 
 

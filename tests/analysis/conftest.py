@@ -1,7 +1,5 @@
 """What tests of whole commands share."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """What is on a picture, asked of its axes."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Points measured in rounds, with the noise that a GPU has, as samples, as rows and as a table."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from itertools import product
 from types import MappingProxyType

@@ -1,7 +1,5 @@
 """Rows as an H200 might give them, built through the real model of a row."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Iterable, Sequence

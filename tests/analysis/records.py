@@ -1,7 +1,5 @@
 """Records as counting and an H200's counters might give them, built through the real models."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any

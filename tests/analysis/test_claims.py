@@ -1,7 +1,5 @@
 """Claims: the rows behind a number, what decides a part and a claim, and the command."""
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Iterable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """``compare``: what it says of known differences, how often it is wrong, and what it writes."""
 
-from __future__ import annotations
-
 import csv
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Intervals, ratios and means of times, held to how often they must be right."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

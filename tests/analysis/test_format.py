@@ -1,7 +1,5 @@
 """Tables and texts: whatever a row holds stays text in every format."""
 
-from __future__ import annotations
-
 import csv
 import io
 import re

@@ -4,8 +4,6 @@ No file content is a traceback, hangs or fills memory; what a text holds stays t
 written; a command that is interrupted says so in one line.
 """
 
-from __future__ import annotations
-
 import csv
 import gzip
 import json

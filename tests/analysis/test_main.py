@@ -1,7 +1,5 @@
 """The command line: what it prints, what it refuses in one line, and what it leaves alone."""
 
-from __future__ import annotations
-
 import io
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """A point holds what one visit measured together; means are geometric, over the units averaged."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path

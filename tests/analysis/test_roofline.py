@@ -1,7 +1,5 @@
 """The roofline: shares of the roof, and which times their traffic or arithmetic explains."""
 
-from __future__ import annotations
-
 import csv
 from pathlib import Path
 

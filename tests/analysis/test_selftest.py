@@ -1,7 +1,5 @@
 """Variants against themselves: what the noise floor says, and what ``selftest`` writes of it."""
 
-from __future__ import annotations
-
 import math
 import re
 from pathlib import Path

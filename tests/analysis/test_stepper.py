@@ -1,7 +1,5 @@
 """The stepper: its last step is softmax, and each step is what online softmax knows by then."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The tables: what each says of rows whose answer is known, and what it needs where it cannot."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A folder is taken if it is whole, possible and says nothing of whose machine it was."""
 
-from __future__ import annotations
-
 import io
 import json
 import shutil

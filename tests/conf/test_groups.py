@@ -1,7 +1,5 @@
 """Every file of conf/: presets compose and run as they say, grids and cards are their sources'."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

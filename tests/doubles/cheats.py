@@ -3,8 +3,6 @@
 Each is a softmax: ``python -m experiments.bench tests/doubles/cheats.py::by_address``.
 """
 
-from __future__ import annotations
-
 import os
 import threading
 import time

@@ -1,7 +1,5 @@
 """Softmax variants that lie, raise, slow down or take their process along, and one that behaves."""
 
-from __future__ import annotations
-
 import ctypes
 import time
 from collections.abc import Callable

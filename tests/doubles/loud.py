@@ -3,8 +3,6 @@
 The module itself prints as it is imported, in text and in bytes.
 """
 
-from __future__ import annotations
-
 import os
 import stat
 import sys

@@ -1,7 +1,5 @@
 """A small stand-in for W&B's server."""
 
-from __future__ import annotations
-
 import base64
 import json
 import re

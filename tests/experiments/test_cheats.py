@@ -1,7 +1,5 @@
 """A trick of docs/cheats.md costs the kernel that tries it its row, and no neighbour anything."""
 
-from __future__ import annotations
-
 import os
 import re
 import time

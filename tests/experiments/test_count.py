@@ -1,7 +1,5 @@
 """The command ``python -m experiments.count``, and what is a difference."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

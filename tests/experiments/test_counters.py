@@ -1,7 +1,5 @@
 """From the command line to profiled.jsonl and counters.jsonl, with a stand-in for ncu."""
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext

@@ -1,7 +1,5 @@
 """Rows, recordings and medians: what is written comes back, and damage is one line."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import random

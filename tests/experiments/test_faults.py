@@ -1,7 +1,5 @@
 """Kills, crashes, full disks, odd clocks and a second sweep: no row is lost, none made twice."""
 
-from __future__ import annotations
-
 import os
 import random
 import resource

@@ -1,7 +1,5 @@
 """The gate: right answers of every dtype pass, and no wrong one does."""
 
-from __future__ import annotations
-
 import math
 from itertools import product
 

@@ -1,7 +1,5 @@
 """A kernel in anybody's file: measured, checked, keyed by its text, and alone in its process."""
 
-from __future__ import annotations
-
 import json
 import linecache
 import sys

@@ -1,7 +1,5 @@
 """The recorded points, measured again under their own keys; what cannot be is one line."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Timers, and operations of any form: several inputs and outputs, own dtypes, in place."""
 
-from __future__ import annotations
-
 import re
 from contextlib import ExitStack
 from dataclasses import replace

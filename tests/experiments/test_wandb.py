@@ -1,7 +1,5 @@
 """The mirror: real W&B files offline, a stand-in for the server online, and what goes wrong."""
 
-from __future__ import annotations
-
 import getpass
 import json
 import platform

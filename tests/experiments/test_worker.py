@@ -1,7 +1,5 @@
 """A worker: its protocol, what it says of its place, and the hash of a kernel's source."""
 
-from __future__ import annotations
-
 import importlib
 import subprocess
 import sys

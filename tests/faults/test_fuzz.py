@@ -3,8 +3,6 @@
 FAULT_EXAMPLES=1000 make test-faults looks longer than the default; an example's seed is its number.
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json

@@ -1,7 +1,5 @@
 """What README.md and docs/ ask people to type is there; their links lead somewhere."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

@@ -1,7 +1,5 @@
 """The recipes of README.md and docs/extending.md do what they say."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """`make` explains itself, picks the right preset, and refuses what cannot work in one line."""
 
-from __future__ import annotations
-
 import ast
 import json
 import os

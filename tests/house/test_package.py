@@ -1,7 +1,5 @@
 """The pinned set is whole, and as a wheel the kernels need torch and Triton alone."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Kernels run on the GPU where there is one, else under Triton's interpreter on the CPU."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Callable, Iterator

@@ -5,8 +5,6 @@ L2 and shared memory are those of conf/gpu; registers, warps and a block's share
 CUDA C++ Programming Guide, technical specifications per compute capability.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import nullcontext
 from functools import cache

@@ -1,7 +1,5 @@
 """`compiled` and `naive_script`: what is compiled is compiled once, for one shape, or says so."""
 
-from __future__ import annotations
-
 import warnings
 from typing import Any
 

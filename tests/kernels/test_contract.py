@@ -3,8 +3,6 @@
 What is special about a kernel stands in `OTHERS`, the tunables that it is asked with besides.
 """
 
-from __future__ import annotations
-
 from functools import cache, partial
 from itertools import product
 from typing import Any

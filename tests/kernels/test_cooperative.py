@@ -3,8 +3,6 @@
 A card runs them at once by itself: see test_contract.py.
 """
 
-from __future__ import annotations
-
 import inspect
 import random
 import threading

@@ -4,8 +4,6 @@ Who differentiates, traces and compiles them is in test_programs.py. On a GPU la
 ones: see test_functions_gpu.py.
 """
 
-from __future__ import annotations
-
 import math
 import subprocess
 import sys

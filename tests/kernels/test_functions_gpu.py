@@ -1,7 +1,5 @@
 """The public functions where their launches are real, and repeated ones."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any
 

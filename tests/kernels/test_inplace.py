@@ -1,7 +1,5 @@
 """Losses with ``inplace=True``: the gradient over the logits, which nobody reads again."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """What a kernel says before anything is launched: its tunables, its traffic, what it cannot do."""
 
-from __future__ import annotations
-
 import dataclasses
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Launches repeated without Triton, by doubles of its launcher; a card shows the rest."""
 
-from __future__ import annotations
-
 import inspect
 from copy import copy
 from types import SimpleNamespace

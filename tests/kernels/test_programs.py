@@ -1,7 +1,5 @@
 """The public functions under whatever differentiates, traces, compiles and watches them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -7,8 +7,6 @@ meant, `TRITON_INTERPRET=0 python -m tests.kernels.test_ptx` writes the table an
 of Triton compiles to other code, and is not compared.
 """
 
-from __future__ import annotations
-
 import csv
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """The speeds that README quotes, recomputed by a script that knows nothing of our analysis."""
 
-from __future__ import annotations
-
 import re
 import runpy
 from collections.abc import Iterator

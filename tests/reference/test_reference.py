@@ -4,8 +4,6 @@
 drawn, with another processor, language, time zone, umask and path.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

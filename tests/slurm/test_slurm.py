@@ -1,7 +1,5 @@
 """A sweep through a real Slurm, what it refuses, and a shard's job without Slurm."""
 
-from __future__ import annotations
-
 import contextlib
 import getpass
 import os

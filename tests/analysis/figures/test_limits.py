@@ -1,7 +1,5 @@
 """`limits` and `headline`: every point where it belongs, losses and flags in plain sight."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

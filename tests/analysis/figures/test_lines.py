@@ -1,7 +1,5 @@
 """Lines over a size: what is drawn of rows that are good, failed, above the roof, or of no card."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

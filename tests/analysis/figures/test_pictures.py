@@ -1,7 +1,5 @@
 """All pictures in one order, the same bytes whenever they are drawn, of what the rows contain."""
 
-from __future__ import annotations
-
 import itertools
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The report: its numbers are those of the points, and it says what rows do not tell."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import re

@@ -3,8 +3,6 @@
 NVML is disguised, and the cards of sweeps are workers on this CPU that say they are cards.
 """
 
-from __future__ import annotations
-
 import io
 import secrets
 import stat

@@ -1,7 +1,5 @@
 """Wrong input is one line that names the option and what would be right; nothing is measured."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """A sweep through the command line: what it measures, in which order, and what it leaves."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

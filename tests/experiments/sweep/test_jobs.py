@@ -1,7 +1,5 @@
 """Grids, jobs and roofs of a sweep, and when a point of it is suspect."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What a sweep shows of its points while it runs and when it ends."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 
