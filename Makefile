@@ -85,7 +85,7 @@ contribute: $(READY)  ## measure: your card's rows for a pull request (OUT=outpu
 	$(plain)
 	@kept="outputs/reference/$$(basename "$$OUT")/$(NAME)"; \
 	[ -n "$(dry)" ] || [ ! -e "$$kept" ] || { echo "error: $$kept is there already; take another OUT" >&2; exit 2; }; \
-	git diff --quiet HEAD -- kernels experiments conf || \
+	[ -z "$$(git status --porcelain -- kernels experiments conf)" ] || \
 	    { echo 'error: kernels/, experiments/ or conf/ differ from the commit; commit or undo that' >&2; exit 2; }; \
 	$(PY) -m experiments.run experiment=$(EXPERIMENT) "out='$$OUT'" $(words) || [ $$? = 1 ] || exit; \
 	[ -z "$(dry)" ] || exit 0; \

@@ -15,18 +15,18 @@ import re
 import tempfile
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import redirect_stdout, suppress
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from experiments.data.errors import Parser, SweepFailed, UserError, command
 from experiments.data.jobs import CONF, ROOT, read_yaml
-from experiments.data.metrics import compared, derive, latest
-from experiments.data.rows import Row, read_rows, rows_files
+from experiments.data.metrics import compared, derive
+from experiments.data.rows import EXPECTED, Row
 from experiments.run import act_on
 from experiments.sweep.client import Worker, WorkerDied, drives
 from experiments.sweep.jobs import OUTSIDE, outside_name
-from experiments.sweep.summary import interval, print_table
+from experiments.sweep.summary import interval, print_table, time_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -50,23 +50,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
     overrides = [w for w in options.overrides if not w.startswith(("operation=", "out="))]
 
     def act() -> None:
-        place = given.get("operation"), options.traffic, given.get("out")
-        names, out = measured(options.kernel, overrides, *place)
-        rows = rows_of(out)
-        print_table(COLUMNS, [_cells(line) for line in lines_of(rows, names)])
+        asked = given.get("operation"), options.traffic, given.get("out")
+        lines, out = measured(options.kernel, overrides, *asked)
+        print_table(COLUMNS, [_cells(line) for line in lines])
         print(f"rows  {out}/**/rows.jsonl")
-        if any(row.kernel in names and not row.expected for row in rows):
+        if any(line["status"] not in EXPECTED for line in lines):
             raise SweepFailed
 
     return command(act, options.verbose)
 
 
-def sweep(*overrides: str, out: str | Path) -> pd.DataFrame:
-    """Runs a sweep and gives its rows.
+def sweep(*overrides: str, out: str | Path | None = None) -> pd.DataFrame:
+    """Runs a sweep and returns the rows that it asked for.
 
     Args:
         overrides: As on the command line: ``"kernel=naive,fused"``, ``"grid=smoke"``.
-        out: The sweep's folder; points that already have a row there are not measured again.
+        out: The sweep's folder, by default the command line's; points that already have a row
+            there are not measured again.
 
     Returns:
         A line per point: the row's fields and the derived ones, as `analysis.load.load` has them.
@@ -76,8 +76,7 @@ def sweep(*overrides: str, out: str | Path) -> pd.DataFrame:
     """
     import pandas as pd
 
-    _sweep(overrides, Path(out))
-    return pd.DataFrame(derive(rows_of(Path(out))))
+    return pd.DataFrame(derive([row for _, row in _sweep(overrides, out)]))
 
 
 def bench(
@@ -108,19 +107,27 @@ def bench(
 
     with tempfile.TemporaryDirectory() as scratch:
         place = kernel if isinstance(kernel, str) else written(kernel, Path(scratch))
-        names, folder = measured(place, overrides, operation, traffic, out)
-    return pd.DataFrame(lines_of(rows_of(folder), names))
+        lines, _ = measured(place, overrides, operation, traffic, out)
+    return pd.DataFrame(lines)
 
 
-def _sweep(overrides: Sequence[str], out: Path) -> None:
-    """Runs a sweep as the command line does; its progress is shown, its table is not."""
-    with redirect_stdout(io.StringIO()), suppress(SweepFailed):
-        act_on([*overrides, f"out='{out.resolve()}'"])
+def _sweep(overrides: Sequence[str], out: str | Path | None) -> list[tuple[str, Row]]:
+    """Runs a sweep as the command line does, without its table; returns labels and rows."""
+    place = [] if out is None else [f"out={_quoted(Path(out).resolve())}"]
+    with redirect_stdout(io.StringIO()):
+        try:
+            found: list[tuple[str, Row]] = act_on([*overrides, *place])
+        except SweepFailed as failed:
+            found = [*failed.found]
+            if not found:
+                raise UserError("the sweep ended before its points were measured") from None
+    return found
 
 
-def rows_of(out: Path) -> list[Row]:
-    """The last row of each point of a sweep."""
-    return latest(row for path in rows_files(out) for row in read_rows(path))
+def _quoted(path: Path) -> str:
+    """A path as a value in Hydra's grammar."""
+    escaped = str(path).replace("'", "\\'")
+    return f"'{escaped}'"
 
 
 def written(function: Callable[..., Any], folder: Path) -> str:
@@ -156,16 +163,21 @@ def measured(
     operation: str | None,
     traffic: str | None,
     out: str | Path | None,
-) -> tuple[list[str], Path]:
-    """Runs the sweep; returns the names that its rows give the file's kernels, and its folder.
+) -> tuple[list[dict[str, Any]], Path]:
+    """Runs the sweep; returns the lines of the file's kernels, and the folder of the rows.
 
     Raises:
         UserError: the file cannot be measured, or the sweep was refused.
     """
     file, separator, function = kernel.rpartition("::")
     path = Path(file).expanduser().resolve()
-    if not separator or not path.is_file() or path.suffix != ".py":
-        raise UserError(f"{kernel} is not FILE.py::FUNCTION with a Python file")
+    if not separator:
+        raise UserError(f"{kernel} names no function; write FILE.py::FUNCTION")
+    if not path.is_file() or path.suffix != ".py":
+        raise UserError(f"{file} is no Python file" if path.exists() else f"{file}: no such file")
+    chosen = [word.partition("=")[2] for word in overrides if re.match(r"[+~]*kernel=", word)]
+    if any(OUTSIDE not in names.split(",") for names in chosen):
+        raise UserError(f"kernel={chosen[0]} leaves the file out; write kernel=outside,{chosen[0]}")
     operation = operation or str(read_yaml(CONF / "kernel")[OUTSIDE]["operation"])
     asked = {"file": str(path), "function": function, "operation": operation, "traffic": traffic}
     on_card = "gpu=cpu" not in overrides and drives()
@@ -174,15 +186,15 @@ def measured(
     words = [
         f"kernel={','.join(['outside', *found['rivals']])}",
         f"grid={'bench' if on_card else 'smoke'}",
-        f"kernel.outside.file='{path}'",
+        f"kernel.outside.file={_quoted(path)}",
         f"kernel.outside.operation={operation}",
         f"kernel.outside.function={','.join(found['functions'])}",
         *[f"kernel.outside.traffic='{traffic}'"] * bool(traffic),
     ]
     if not on_card:  # on a CPU each sample flushes a large cache first, which takes 0.1 s
         words += ["timing.min_samples=10", "timing.max_samples=30"]
-    _sweep([*words, *overrides], folder)
-    return [outside_name(path, one) for one in found["functions"]], folder
+    names = [outside_name(path, one) for one in found["functions"]]
+    return lines_of(_sweep([*words, *overrides], folder), names), folder
 
 
 def _inspected(kernel: dict[str, Any], device: str) -> dict[str, Any]:
@@ -199,14 +211,18 @@ def _inspected(kernel: dict[str, Any], device: str) -> dict[str, Any]:
     return reply
 
 
-def lines_of(rows: Sequence[Row], names: Sequence[str]) -> list[dict[str, Any]]:
-    """A line per kernel of ``names``, shape and dtype in the last round, with its comparisons."""
-    last = [row for row in rows if row.round == max(one.round for one in rows)]
-    last.sort(key=lambda row: (row.dtype, row.cols, row.rows, row.kernel))
+def lines_of(found: Sequence[tuple[str, Row]], names: Sequence[str]) -> list[dict[str, Any]]:
+    """A line per setting of kernels called ``names``, shape and dtype, with its comparisons.
+
+    ``found`` has labels and rows; those of the last round count.
+    """
+    last = [one for one in found if one[1].round == max(row.round for _, row in found)]
+    last.sort(key=lambda one: (one[1].dtype, one[1].cols, one[1].rows, one[0]))
     lines = []
-    for row, ratios in zip(last, compared(last, names), strict=True):
+    for (label, row), ratios in zip(last, compared([row for _, row in last], names), strict=True):
         if row.kernel in names:
-            line = {key: getattr(row, key) for key in ("kernel", "rows", "cols", "dtype")}
+            line = {"kernel": label} | {k: getattr(row, k) for k in ("rows", "cols", "dtype")}
+            line["status"] = row.status
             times = {"time_us": row.time_us, "low_us": row.time_low_us, "high_us": row.time_high_us}
             line |= times | ratios
             lines.append(line | {"verdict": _verdict(row, line)})
@@ -225,15 +241,15 @@ def _verdict(row: Row, line: Mapping[str, Any]) -> str:
     if row.device == "cuda":  # equal sweeps on an H200 exceed the floor in at most 5 % of cases
         ranges = json.loads(NOISE.read_text(encoding="utf-8"))["ranges"]
         floor = next(x["floor"] for x in ranges if row.time_us < (x["below_us"] or math.inf))
-    if line["over_best_low"] > 1 + floor:
-        return "faster"
-    return "slower" if line["over_best_high"] < 1 - floor else "no difference"
+    slower = "slower" if line["over_best_high"] < 1 - floor else "no difference"
+    doubts = {reason.partition(":")[0] for reason in row.suspect}
+    return "; ".join(["faster" if line["over_best_low"] > 1 + floor else slower, *sorted(doubts)])
 
 
 def _cells(line: dict[str, Any]) -> list[str]:
-    time_us = "" if line["time_us"] is None else f"{line['time_us']:,.4g}"
+    time = "" if line["time_us"] is None else time_text(line["time_us"])
     return [
-        f"{line['rows']}×{line['cols']}", line["dtype"], line["kernel"], time_us,
+        f"{line['rows']}×{line['cols']}", line["dtype"], line["kernel"], time,
         interval(line, "share", 100, "%"), interval(line, "over_torch"),
         f"{interval(line, 'over_best')} {line['best_other']}".strip(), line["verdict"],
     ]  # fmt: skip

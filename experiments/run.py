@@ -17,6 +17,7 @@ from experiments.data.jobs import CONF
 from experiments.sweep import jobs
 
 SHOWS = ("help", "hydra_help", "cfg", "info", "shell_completion")
+IGNORED = ("config_name", "config_path", "experimental_rerun")
 LAUNCHERS = ("sweep", "slurm", "profile")
 
 
@@ -37,13 +38,13 @@ def main() -> None:
 def complain(message: str) -> NoReturn:
     """Refuses the command line; for an option written as a flag, says how to write it."""
     for flag in re.findall(r" --([a-z-]+)", message):
-        if (option := flag.replace("-", "_")) in jobs.SHARED:
+        if (option := flag.replace("-", "_")) in (*jobs.SHARED, *jobs.CHOSEN):
             raise UserError(f"--{flag} is no flag; write {option}=VALUE")
     raise UserError(f"{message}; --help lists what there is")
 
 
-def act_on(arguments: list[str]) -> None:
-    """Shows what a flag asks for, or runs the sweep that the overrides describe.
+def act_on(arguments: list[str]) -> Any:
+    """Shows what a flag asks for, or runs the sweep of the overrides and returns what it returns.
 
     Raises:
         UserError: naming the word at fault; nothing was measured.
@@ -52,13 +53,17 @@ def act_on(arguments: list[str]) -> None:
     jobs.register()
     parser = get_args_parser()
     parser.error = complain  # type: ignore[method-assign]
+    parser.allow_abbrev = False  # else --experiment is a flag of Hydra's
     flags = parser.parse_intermixed_args(arguments)
+    if ignored := next((name for name in IGNORED if getattr(flags, name)), None):
+        complain(f"--{ignored.replace('_', '-')} has no meaning here")
     words = [re.sub(r"^\+(?=experiment=)", "", word) for word in flags.overrides]
     for word in words:
-        if re.search(r"=\S+\s+\S+=", word):
+        if re.search(r"=[^\s'\"]\S*\s+\S+=", word):
             complain(f"{word!r} is one word; quote each option by itself")
         if "=" not in word and not word.startswith("~"):
-            complain(f"{word!r} is no option=value; a list has commas, as kernel=fused,online")
+            quoted = ", and the whole is quoted" * ("{" in " ".join(words))
+            complain(f"{word!r} is no option=value; a list has commas, as a,b{quoted}")
     try:
         if any(getattr(flags, name) for name in SHOWS):
             sys.argv[1:] = arguments
@@ -71,7 +76,7 @@ def act_on(arguments: list[str]) -> None:
                 path = os.path.abspath(folder).replace("'", "\\'")
                 words.append(f"hydra.searchpath=['{path}']")
             with hydra.initialize_config_dir(str(CONF), version_base="1.3"):
-                launch(words)
+                return launch(words)
     except (HydraException, OmegaConfBaseException) as error:
         raise UserError(jobs.reason_of(error)) from error
     except (SweepFailed, UserError, OSError):
@@ -80,7 +85,7 @@ def act_on(arguments: list[str]) -> None:
         raise UserError(f"{type(error).__name__}: {error}") from error
 
 
-def launch(words: Sequence[str]) -> None:
+def launch(words: Sequence[str]) -> Any:
     """Passes the jobs, each composed when it is needed, to the function of ``hydra/launcher``."""
     asked = jobs.combinations(words)
     _, of_hydra = jobs.composed(asked[0])
@@ -90,7 +95,7 @@ def launch(words: Sequence[str]) -> None:
     options: Any = OmegaConf.to_container(of_hydra.launcher, resolve=True)
     found = map(jobs.compose, asked)
     launcher = hydra.utils.get_method(options.pop("_target_"))
-    launcher([*found] if name == "profile" else jobs.with_roofs(found), **options)
+    return launcher([*found] if name == "profile" else jobs.with_roofs(found), **options)
 
 
 if __name__ == "__main__":

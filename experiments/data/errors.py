@@ -7,9 +7,9 @@ import platform
 import re
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from yaml import YAMLError
 
@@ -24,6 +24,10 @@ class UserError(Exception):
 
 class SweepFailed(Exception):
     """The sweep ran, but a point it was asked for has no row of expected status."""
+
+    def __init__(self, found: Sequence[Any] = ()) -> None:
+        super().__init__()
+        self.found = found  # the rows that there are, as the sweep returns them
 
 
 def on_one_line(text: str) -> str:
@@ -47,11 +51,11 @@ def anonymous(error: BaseException) -> str:
 
 
 def command(
-    action: Callable[[], int | None],
+    action: Callable[[], object],
     verbose: bool = False,
     interrupted: str = "interrupted; the same command goes on where it stopped",
 ) -> int:
-    """Runs a command and gives its exit status.
+    """Runs a command and gives its exit status: what the action returns, if that is a number.
 
     An error prints one line and gives status 2. A failed point, or output whose reader is gone,
     gives 1. Ctrl-C prints ``interrupted`` and gives 130. ``verbose`` adds an error's traceback.
@@ -59,9 +63,9 @@ def command(
     if isinstance(sys.stdout, io.TextIOWrapper):  # an encoding without × shows \xd7
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
-        status = action() or 0
+        status = action()
         sys.stdout.flush()
-        return status
+        return status if isinstance(status, int) else 0
     except SweepFailed:
         return 1
     except BrokenPipeError:  # as after `| head`; Python's last flush must not fail, too

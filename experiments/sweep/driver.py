@@ -25,12 +25,15 @@ from experiments.sweep.summary import Progress, account, print_estimate, print_s
 from experiments.wandb import mirror, tracker_of
 
 
-def run(jobs: Iterable[Job], cards: Any = (0,)) -> None:
+def run(jobs: Iterable[Job], cards: Any = (0,)) -> list[tuple[str, Row]]:
     """Runs a sweep to its end.
 
     Args:
         jobs: All jobs, also those of the roofs; an iterator may compose them one by one.
         cards: Indices of the cards to use, or ``all``.
+
+    Returns:
+        The last row of each point that was asked for, behind its job's label.
 
     Raises:
         UserError: something asked for cannot be done; nothing was measured.
@@ -58,22 +61,24 @@ def run(jobs: Iterable[Job], cards: Any = (0,)) -> None:
         sweep = Sweep(plan, pool, ledger, options)
         if dry_run:
             print_estimate(sweep.due)
-            return
+            return []
         try:
             sweep.measure(sweep_name(out))
             pool.close()
             ledger.check()
-            found = [(job, ledger.rows_of(plan.asked[job.name])) for job in plan.jobs]
-            warnings = mirror(sweep.name, found, tracker, out)
+            by_job = [(job, ledger.rows_of(plan.asked[job.name])) for job in plan.jobs]
+            warnings = mirror(sweep.name, by_job, tracker, out)
         except UserError as error:  # status 2 is for a sweep that has measured nothing
             print(f"error: {error}", file=sys.stderr)
-            raise SweepFailed(str(error)) from None
+            raise SweepFailed from None
     rows = plausible(ledger.rows_of(point.identity for point in plan.points))
     labels = {point.key: point.job.label for point in reversed(plan.points)}
     print_summary(rows, labels, out, account(sweep.measured, time.perf_counter() - began), warnings)
+    found = [(labels[row.key], row) for row in rows]
     wanted = sweep.due if options["only_failed"] else plan.points
     if not {point.identity for point in wanted} <= {row.identity for row in rows if row.expected}:
-        raise SweepFailed
+        raise SweepFailed(found)
+    return found
 
 
 class Sweep:

@@ -363,6 +363,8 @@ def reason_of(error: Exception) -> str:
         near = " or ".join(get_close_matches(name, names.split(", ")))
         hint = f" did you mean {near}?" if near else ""
         return f"{group}={name} names no file of conf/{group}/;{hint} --help lists them"
+    if option := re.match(r"Could not override 'kernel\.options\.(\w+)'\.", text):
+        return f"an option of a function is added by +: +kernel.outside.options.{option[1]}=VALUE"
     if tunable := re.match(r"Could not override 'kernel\.(\w+)'\.", text):
         return (
             f"a kernel of this sweep has no {tunable[1]!r}; kernel.NAME.{tunable[1]}= is of one "

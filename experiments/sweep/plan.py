@@ -98,6 +98,8 @@ def key_of(
         "protocol": {name: timing[name] for name in PROTOCOL},
         "libraries": {name: versions[name] for name in LIBRARIES} | variant["packages"],
     }
+    if "file" in job.config["kernel"]:  # its source says neither
+        measured["operation"], measured["formula"] = variant["operation"], variant["formula"]
     if job.config["determinism"]:  # rows from before it was asked for keep their key
         measured["determinism"] = True
     text = json.dumps(measured, sort_keys=True, default=str)

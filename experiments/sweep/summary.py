@@ -1,6 +1,7 @@
 """What a sweep shows its user: the points of a dry run, the progress, and the table at its end."""
 
 import math
+import re
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,7 +24,8 @@ PLAIN_WIDTH = 160  # columns where there is no terminal
 PRINTED = 66  # rows that still fit a screen; the table on disk has all
 COLUMNS = ("dtype", "M×N", "kernel", "time µs", "95 %", "GB/s", "of roof", "× torch",
            "× best other", "traffic", "status")  # fmt: skip
-DROPPED = ("traffic", "95 %", "GB/s", "dtype", "× best other", "× torch", "of roof")
+INTERVAL = re.compile(r" \([\d.e+-]+–[\d.e+-]+\)")  # behind a number
+DROPPED = ("traffic", "95 %", "intervals", "GB/s", "dtype", "× best other", "× torch", "of roof")
 FOLDED = {"kernel": 24, "status": 30, "verdict": 30}  # what is longer takes several lines
 LEFT = ("dtype", "M×N", "traffic", "× best other", *FOLDED)
 
@@ -74,7 +76,7 @@ class Progress(Bar):
     def ends(self, point: Point, row: Row) -> None:
         """Shows a point's result, and advances the bar."""
         untimed = "checked, not timed" if row.status == "ok" else row.status.replace("_", " ")
-        line = f"{point}: {untimed if row.time_us is None else _number(row.time_us) + ' µs'}"
+        line = f"{point}: {untimed if row.time_us is None else time_text(row.time_us) + ' µs'}"
         self.update(self._all, advance=1, description=escape(line))
         if not row.expected:
             self.note(f"{line}: {row.reason}")
@@ -146,23 +148,25 @@ def _best_settings(rows: Sequence[Row], labels: Mapping[str, str]) -> Iterator[s
 
 
 def print_table(names: Sequence[str], lines: Sequence[Sequence[str]]) -> None:
-    """Prints the columns that are not empty, and drops some of `DROPPED`, in order, if too wide.
+    """Prints the columns that are not empty; where they are too wide without some of `DROPPED`.
 
-    No cell of the others is cut off.
+    No cell of the others is cut off, and the last line says what is left out.
     """
     console = Console()
     console = console if console.is_terminal else Console(width=PLAIN_WIDTH)
     columns = {name: [line[i] for line in lines] for i, name in enumerate(names)}
-    widths = {
-        name: min(max(map(len, (name, *cells))), FOLDED.get(name, console.width))
-        for name, cells in columns.items()
-        if any(cells)
-    }
+    columns = {name: cells for name, cells in columns.items() if any(cells)}
+    left_out = []
     for name in DROPPED:
-        if sum(widths.values()) + 2 * (len(widths) - 1) > console.width:
-            widths.pop(name, None)
+        if sum(_widths(columns).values()) + 2 * (len(columns) - 1) <= console.width:
+            break
+        if name == "intervals":
+            columns = {k: [INTERVAL.sub("", cell) for cell in columns[k]] for k in columns}
+        elif columns.pop(name, None) is None:
+            continue
+        left_out.append(name)
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for name, width in widths.items():
+    for name, width in _widths(columns).items():
         table.add_column(
             name,
             justify="left" if name in LEFT else "right",
@@ -170,17 +174,27 @@ def print_table(names: Sequence[str], lines: Sequence[Sequence[str]]) -> None:
             no_wrap=name not in FOLDED,
             overflow="fold",
         )
-    for cells in zip(*(columns[name] for name in widths), strict=True):
+    for cells in zip(*columns.values(), strict=True):
         table.add_row(*map(escape, cells))
     console.print(table)
+    if left_out:
+        print(f"left out in {console.width} columns: {', '.join(left_out)}")
+
+
+def _widths(columns: Mapping[str, Sequence[str]]) -> dict[str, int]:
+    """How wide each column of a table is at least."""
+    return {
+        name: min(max(map(len, (name, *cells))), FOLDED.get(name, PLAIN_WIDTH))
+        for name, cells in columns.items()
+    }
 
 
 def _cells(row: Row, own: Mapping[str, Any], label: str) -> list[str]:
     share, above, times = own["fraction_of_roof"], own["above_roof"], ["", "", ""]
     if (gbps := own["effective_gbps"]) is not None and row.time_us is not None:
         # an implausible time is not shown
-        ends = f"{_number(row.time_low_us or 0.0)}–{_number(row.time_high_us or 0.0)}"
-        times = [_number(row.time_us), ends, f"{gbps:,.0f}" if gbps >= 10 else f"{gbps:.2g}"]
+        ends = f"{time_text(row.time_low_us or 0.0)}–{time_text(row.time_high_us or 0.0)}"
+        times = [time_text(row.time_us), ends, f"{gbps:,.0f}" if gbps >= 10 else f"{gbps:.2g}"]
     status = [": ".join(filter(None, [row.status, row.reason]))]
     if row.status == "ok":
         status += filter(None, [unconverged(row.stop_reason), *row.suspect])
@@ -205,7 +219,7 @@ def interval(line: Mapping[str, Any], name: str, scale: float = 1, unit: str = "
     return "" if math.isnan(value) else f"{value:.3g}{unit} ({low:.3g}–{high:.3g})"
 
 
-def _number(value: float) -> str:
+def time_text(value: float) -> str:
     """A time as a person writes it: 4.27, 76.8, 76,830."""
     return f"{value:.2f}" if value < 10 else f"{value:.1f}" if value < 1000 else f"{value:,.0f}"
 

@@ -126,7 +126,10 @@ def operation_named(name: str) -> Operation:
     """
     known = operations()
     if name not in known:
-        raise UserError(f"operation={name} is unknown; there are {', '.join(sorted(known))}")
+        raise UserError(
+            f"operation={name} is unknown; there are {', '.join(sorted(known))}; one of your own "
+            "is a class of the file, FILE.py::MyOperation, beside its Kernel classes"
+        )
     return known[name]
 
 

@@ -140,6 +140,8 @@ class Trial:
             return CHANGED
         self.changing.hold(())
         for one in answers:
+            if not isinstance(one.answer, torch.Tensor | tuple | list):
+                return Verdict(f"returned a {type(one.answer).__name__}, not a torch.Tensor")
             answer = as_tuple(one.answer)
             reason = malformed(answer, one.inputs, self.kernel.operation)
             if reason is not None:

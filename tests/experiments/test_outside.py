@@ -2,6 +2,7 @@
 
 import json
 import linecache
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -135,7 +136,15 @@ def test_bench_ends_with_a_table_and_a_verdict(
     assert {"faster", "slower", "difference"} & {*line.removeprefix("8×64 ").split()}
     formulas = {row.kernel: row.model_formula for row in rows_below(tmp_path / "out")}
     assert (formulas["mine"], formulas["torch"]) == ("3MN", "2MN")
-    assert main([f"{file}::zeros", *words, "kernel=outside", f"out={tmp_path / 'bad'}"]) == 1
+    # no softmax's row answers for another operation, and none of an earlier call is shown
+    assert (
+        main([f"{file}::mine", "operation=log_softmax", *words, *beside[1:], "kernel=outside"]) == 1
+    )
+    _, line, end = capfd.readouterr().out.splitlines()
+    assert re.search(r"mine +incorrect: 512 of 512 elements", line), line
+    assert end.startswith("rows  ")
+    assert main([f"{file}::mine", "kernel=torch", *words]) == 2
+    assert "kernel=outside,torch" in capfd.readouterr().err
 
 
 def test_an_operation_of_a_file_stands_for_its_kernels_and_has_no_rivals(written: Written) -> None:

@@ -111,7 +111,7 @@ def test_contribute_sweeps_checks_and_says_what_is_left(
     changed: int, status: int, steps: int, tmp_path: Path
 ) -> None:
     """From the commit's own code alone. A point that failed is a row like others."""
-    script(tmp_path / "git", f"#!/bin/sh\nexit {changed}\n")
+    script(tmp_path / "git", "#!/bin/sh\n" + "echo '?? kernels/mine.py'\n" * changed)
     path, asked = f"{tmp_path}:{os.environ['PATH']}", ("OUT=/tmp/my_card", "EXPERIMENT=smoke")
     done = noted(tmp_path, "contribute", *asked, status=status, PATH=path)
     kept = "outputs/reference/my_card/smoke"

@@ -35,7 +35,9 @@ def test_tables_are_sorted_and_a_time_that_did_not_converge_says_why_sampling_en
         ("8×256", "ok; not converged: time limit"),
         ("4×1024", "ok; not converged: max samples"),
     ]
-    found = [(line["rows"], line["cols"]) for line in lines_of(rows, ["torch"])]
+    found = [
+        (line["rows"], line["cols"]) for line in lines_of([("", one) for one in rows], ["torch"])
+    ]
     assert found == [(4, 256), (8, 256), (4, 1024)]
 
 
@@ -57,7 +59,7 @@ def test_a_kernel_stands_beside_torch_and_the_best_other_with_intervals_and_a_ve
     elsewhere = row("torch", 1024, time_us=1.0, sweep="another", key="x")
     rows += [timed("copy", 4.0), elsewhere]
     for us, verdict in ((2.0, "faster"), (9.0, "no difference"), (30.0, "slower")):
-        [line] = lines_of([*rows, timed("mine", us)], ["mine"])
+        [line] = lines_of([("", one) for one in (*rows, timed("mine", us))], ["mine"])
         assert (line["best_other"], line["verdict"]) == ("fused", verdict)
 
 
