@@ -14,6 +14,7 @@ different below `ALPHA`, whatever the dependence between points.
 import argparse
 import json
 import math
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -62,7 +63,7 @@ def arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("base", type=Path, metavar="BASE", help="the rows before")
     command.add_argument("head", type=Path, nargs="?", metavar="HEAD", help="the rows now")
     two = "two kernels of the one sweep BASE, such as mine,auto, instead of HEAD"
-    command.add_argument("--kernels", type=lambda text: text.split(","), metavar="A,B", help=two)
+    command.add_argument("--kernels", type=_variants, metavar="A,B", help=two)
     beside = "default: compare/ in the rows"
     command.add_argument("--out", type=Path, metavar="DIR", help=beside)
     least = "a change of less counts for nothing (default: 2%%)"
@@ -310,6 +311,11 @@ def paired(first: pd.DataFrame, second: pd.DataFrame) -> pd.DataFrame:
     return ratios(pd.concat(sides))
 
 
+def _variants(text: str) -> list[str]:
+    """The names in a list; ``online,block_size=64`` is one, as a sweep prints it."""
+    return re.sub(r",(?=[\w.]+=)", " ", text).split(",")
+
+
 def _run_kernels(inputs: Inputs, names: Sequence[str]) -> int:
     """Compares two kernels of one sweep; writes a table of all points and prints it."""
     rows, sides = name_variants(inputs.frame[timed(inputs.frame)]), []
@@ -321,7 +327,7 @@ def _run_kernels(inputs: Inputs, names: Sequence[str]) -> int:
         sides.append(mine)
     if len(sides) != 2 or (found := paired(sides[1], sides[0])).empty:
         raise RowsError(f"{inputs.rows}: no visit timed two kernels, {' and '.join(names)}")
-    one, other = names
+    (one, other), doubtful = names, sum(side["suspect"].map(bool).sum() for side in sides)
     numbers = ["us", "rival_us", "ratio", "low", "high"]
     found["keys"] = [keys_of(rows, labels)[0] for labels in found["labels"]]
     found = found[[*PLACE, *numbers, "keys"]].sort_values(PLACE)
@@ -330,6 +336,8 @@ def _run_kernels(inputs: Inputs, names: Sequence[str]) -> int:
         f"intervals {one} is faster at {found['low'].gt(1).sum()} and {other} at "
         f"{found['high'].lt(1).sum()}; of equal points one in twenty would be called so."
     )
+    if doubtful:
+        note += f" Of their rows {doubtful} are suspect, as the sweep said at its end."
     shown = found.assign(**{name: found[name].map("{:.4f}".format) for name in numbers})
     made = table(f"Time of {other} over {one}, µs", shown, [note], found)
     print(made.plain(), note, *write_table(inputs.out, "kernels", made), sep="\n")

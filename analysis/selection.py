@@ -1,7 +1,7 @@
 """The rows one figure draws: one GPU, one fixed size, one dtype, one protocol, never mixed."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -161,11 +161,21 @@ def one_sweep(rows: pd.DataFrame, own: pd.DataFrame) -> pd.DataFrame:
     return rows.loc[kept]
 
 
+def _flat(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Tunables, those of a mapping as ``options.block``."""
+    flat = dict[str, Any]()
+    for name, value in params.items():
+        own = value.items() if isinstance(value, Mapping) else ()
+        flat |= {f"{name}.{key}": one for key, one in own} if own else {name: value}
+    return flat
+
+
 def name_variants(frame: pd.DataFrame) -> pd.DataFrame:
     """Adds ``variant``: the kernel's name, with the tunables that distinguish its settings."""
     names = pd.Series(index=frame.index, dtype=object)
     # two operations may each have a kernel of one name
-    for (_, kernel), every in frame.groupby(["operation", "kernel"])["params"]:
+    for (_, kernel), given in frame.groupby(["operation", "kernel"])["params"]:
+        every = given.map(_flat)  # a function's options are a mapping of their own
         distinct = {json.dumps(params): params for params in every}.values()
         keys = sorted({key for params in distinct for key in params})
         # older rows lack a tunable that came later, and None leaves it to the kernel: no name

@@ -183,18 +183,21 @@ def test_two_kernels_of_one_sweep_are_paired_within_visits(
 ) -> None:
     """A drift that both share leaves their ratio alone, as two sweeps could not."""
     drift = [float(t) for t in np.linspace(50, 100, 8)]
-    rows = rows_of("mine", 1024, drift) + rows_of("auto", 1024, [1.1 * t for t in drift])
+    mine = rows_of("mine", 1024, drift) + rows_of("mine", 4096, [60.0])
+    for one, block in zip(mine, [64] * 8 + [128], strict=True):
+        one.params["options"] = {"block": block}
+    rows = mine + rows_of("auto", 1024, [1.1 * t for t in drift])
     rows = [r.model_copy(update={"samples_us": [r.time_us, r.time_us + 0.032]}) for r in rows]
     folder = str(write(tmp_path / "a", rows + rows_of("auto", 4096, [50.0])))
     arguments = ["compare", folder, "--out", str(tmp_path / "out"), "--kernels"]
-    assert main([*arguments, "mine,auto"]) == 0
+    assert main([*arguments, "mine,options.block=64,auto"]) == 0  # as a sweep prints its settings
     [line] = lines(tmp_path, "kernels")
     ratio, low, high = (float(line[name]) for name in ("ratio", "low", "high"))
     assert ratio == pytest.approx(1.1, rel=1e-3)
     assert 1.09 < low < ratio < high < 1.11
-    assert "mine is faster at 1 and auto at 0" in capsys.readouterr().out
-    error = refused("compare", folder, "--kernels", "mine,other")
-    assert "'other' is not one timed variant; known are auto, mine" in error
+    assert "mine options.block=64 is faster at 1 and auto at 0" in capsys.readouterr().out
+    error = refused("compare", folder, "--kernels", "auto,mine")
+    assert "'mine' is not one timed variant; known are mine options.block=128, mine " in error
 
 
 def test_what_cannot_be_compared_is_one_line(tmp_path: Path, refused: Refused) -> None:
