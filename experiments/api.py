@@ -23,10 +23,10 @@ from experiments.data.errors import Parser, SweepFailed, UserError, command
 from experiments.data.jobs import CONF, ROOT, read_yaml
 from experiments.data.metrics import compared, derive
 from experiments.data.rows import EXPECTED, Row
+from experiments.parent.client import Worker, WorkerDied, has_cuda_driver
+from experiments.parent.jobs import OUTSIDE, outside_name
+from experiments.parent.summary import interval, print_table, time_text
 from experiments.run import act_on
-from experiments.sweep.client import Worker, WorkerDied, drives
-from experiments.sweep.jobs import OUTSIDE, outside_name
-from experiments.sweep.summary import interval, print_table, time_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -180,7 +180,7 @@ def measured(
         raise UserError(f"kernel={chosen[0]} leaves the file out; write kernel=outside,{chosen[0]}")
     operation = operation or str(read_yaml(CONF / "kernel")[OUTSIDE]["operation"])
     asked = {"file": str(path), "function": function, "operation": operation, "traffic": traffic}
-    on_card = "gpu=cpu" not in overrides and drives()
+    on_card = "gpu=cpu" not in overrides and has_cuda_driver()
     found = _inspected(asked, "auto" if on_card else "cpu")
     folder = Path(out) if out else OUTPUTS / f"{path.stem}-{function}"
     words = [

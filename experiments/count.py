@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from experiments.data.errors import Parser, UserError, command
-from experiments.data.jobs import ABOUT, CONF, read_yaml
+from experiments.data.jobs import CONF, NOT_TUNABLES, read_yaml
 from experiments.data.records import COUNTS, Count, write_records
-from experiments.sweep.client import Worker, WorkerDied
-from experiments.sweep.jobs import OUTSIDE
+from experiments.parent.client import Worker, WorkerDied
+from experiments.parent.jobs import OUTSIDE
 
 LIMIT_S = 300.0
 # 198×99 is two odd squares; a row of 1000 fits one tile of most variants, 8192 fits no tile
@@ -33,7 +33,7 @@ def run(out: Path, names: Iterable[str] = ()) -> None:
     worker = Worker("cpu", 0, out / "worker.log")
     try:
         for name in names or every:
-            config = {key: value for key, value in files[name].items() if key not in ABOUT}
+            config = {key: value for key, value in files[name].items() if key not in NOT_TUNABLES}
             mine = [
                 counted(worker, name, {"kernel": config, "rows": m, "cols": n, "dtype": dtype})
                 for dtype in DTYPES

@@ -30,8 +30,8 @@ from experiments.data.errors import UserError, command
 from experiments.data.files import read_models
 from experiments.data.records import Counters, write_records
 from experiments.data.rows import COUNTERS, read_rows
+from experiments.parent.client import child_environment
 from experiments.profile import LIST
-from experiments.sweep.client import child_environment
 
 METRICS = {  # ncu's metric for each field of a record
     "kernel_us": "gpu__time_duration.sum",

@@ -15,12 +15,12 @@ from typing import Any
 from experiments.data.errors import SweepFailed, UserError
 from experiments.data.records import write_records
 from experiments.data.rows import Row
+from experiments.parent.cards import WorkerPool, cards_of
+from experiments.parent.client import LEAVING_LIMIT_S
+from experiments.parent.jobs import Job, options_of
+from experiments.parent.plan import make_plan
+from experiments.parent.record import measure, row_of
 from experiments.run import main
-from experiments.sweep.cards import WorkerPool, cards_of
-from experiments.sweep.client import LEAVING_LIMIT_S
-from experiments.sweep.jobs import Job, options_of
-from experiments.sweep.plan import make_plan
-from experiments.sweep.record import measure, row_of
 
 LIST = "profiled.jsonl"
 

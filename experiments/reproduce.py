@@ -16,8 +16,8 @@ from experiments.data.errors import Parser, SweepFailed, UserError, command
 from experiments.data.files import validated
 from experiments.data.jobs import ROOT, Config
 from experiments.data.rows import Place, Row, recorded_jobs
-from experiments.sweep.driver import run
-from experiments.sweep.jobs import Job, kernel_of_today
+from experiments.parent.driver import run
+from experiments.parent.jobs import Job, kernel_of_today
 
 
 def main(arguments: list[str] | None = None) -> int:

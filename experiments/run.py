@@ -14,7 +14,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from experiments.data.errors import SweepFailed, UserError, command
 from experiments.data.jobs import CONF
-from experiments.sweep import jobs
+from experiments.parent import jobs
 
 SHOWS = ("help", "hydra_help", "cfg", "info", "shell_completion")
 IGNORED = ("config_name", "config_path", "experimental_rerun")
@@ -88,7 +88,7 @@ def act_on(arguments: list[str]) -> Any:
 def launch(words: Sequence[str]) -> Any:
     """Passes the jobs, each composed when it is needed, to the function of ``hydra/launcher``."""
     asked = jobs.combinations(words)
-    _, of_hydra = jobs.composed(asked[0])
+    _, of_hydra = jobs.configuration_of(asked[0])
     name = of_hydra.runtime.choices["hydra/launcher"]
     if name not in LAUNCHERS:
         raise UserError(f"hydra/launcher={name} {jobs.NO_LAUNCHER}")

@@ -25,11 +25,11 @@ from typing import Any, NamedTuple
 from experiments.data.errors import SweepFailed, UserError, command, on_one_line
 from experiments.data.metrics import latest
 from experiments.data.rows import Row, recorded_jobs, rows_files
-from experiments.sweep.client import child_environment
-from experiments.sweep.driver import run as run_sweep
-from experiments.sweep.jobs import Job, options_of
-from experiments.sweep.record import folder_lock, read_object, sweep_name, write_json
-from experiments.sweep.summary import print_summary
+from experiments.parent.client import child_environment
+from experiments.parent.driver import run as run_sweep
+from experiments.parent.jobs import Job, options_of
+from experiments.parent.record import folder_lock, read_object, sweep_name, write_json
+from experiments.parent.summary import print_summary
 from experiments.wandb import tracker_of, upload
 
 SHUTDOWN_S = 15  # Slurm warns this long before the time limit; all rows are on disk by then
@@ -84,7 +84,7 @@ def run(composed: Iterable[Job], **given: Any) -> None:
         queue = _queue_states(known.values())
         rows = {shard: rows_of(out / "shards" / shard, mine) for shard, mine in shards.items()}
         states = {
-            shard: look(mine, [row for row, _ in rows[shard]], known.get(shard, ""), queue)
+            shard: state_of(mine, [row for row, _ in rows[shard]], known.get(shard, ""), queue)
             for shard, mine in shards.items()
         }
         due = [shard for shard, state in states.items() if state.is_due(shared)]
@@ -188,7 +188,7 @@ def rows_of(folder: Path, jobs: Iterable[Job]) -> list[tuple[Row, str]]:
     return [(row, labels[one.name]) for one in known for row in one.last.values()]
 
 
-def look(jobs: Sequence[Job], rows: Sequence[Row], latest: str, queue: States) -> State:
+def state_of(jobs: Sequence[Job], rows: Sequence[Row], latest: str, queue: States) -> State:
     """A shard's state: what Slurm says of its latest job, or else what its rows say."""
     points = sum(len(job.shapes) * len(job.dtypes) * job.config["rounds"] for job in jobs)
     done = sum(row.expected for row in rows)

@@ -29,8 +29,8 @@ from experiments.data.errors import Parser, UserError, command
 from experiments.data.jobs import TrackerConfig
 from experiments.data.metrics import DERIVED, derive
 from experiments.data.rows import EXPECTED, Row
-from experiments.sweep.client import child_environment
-from experiments.sweep.jobs import Job
+from experiments.parent.client import child_environment
+from experiments.parent.jobs import Job
 
 AXES = {"M": "rows", "N": "cols", "round": "round"}
 METRICS = ("time_us", "time_low_us", "time_high_us", *DERIVED, "model_bytes", "flops", "peak_bytes",

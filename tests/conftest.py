@@ -29,11 +29,11 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 
 from experiments.data.errors import command
 from experiments.data.rows import Row, read_rows, rows_files
+from experiments.parent import driver
+from experiments.parent.cards import WorkerPool
+from experiments.parent.client import Worker
+from experiments.parent.jobs import register
 from experiments.run import act_on
-from experiments.sweep import driver
-from experiments.sweep.cards import WorkerPool
-from experiments.sweep.client import Worker
-from experiments.sweep.jobs import register
 
 # PyTorch leaves many objects that stay: walking them over and over costs a tenth of all tests
 gc.set_threshold(200_000, 20, 50)

@@ -25,12 +25,12 @@ from experiments.data.files import JsonObject, Name, Text, Written
 from experiments.data.rows import MOST_SAMPLES, TIMERS, Dtype
 
 MOST = 100_000  # shapes of a grid: a sweep of more points is a slip of the keyboard
-PLAIN = r"^\w[\w.,=+-]*$"  # a name of one folder, without / or a leading dot
+FOLDER_NAME = r"^\w[\w.,=+-]*$"  # a name of one folder, without / or a leading dot
 MOST_POINTS = 500_000  # half a day of an H200; the plan holds all of them in memory
 NARROWEST, WIDEST = 256, 262144  # columns: drawn widths lie between them
 ROOT = Path(__file__).resolve().parents[2]
 CONF = ROOT / "conf"
-ABOUT = ("by", "roof")  # in a kernel's file: who made it, and its roof where that is not the copy
+NOT_TUNABLES = ("by", "roof")  # of a file of conf/kernel: its maker, and its roof if not the copy
 OURS = "ours"  # ``by`` of the variant that stands for this project in its operation
 
 
@@ -167,7 +167,7 @@ class Config(Written):
     gpu: GpuConfig
     timing: TimingConfig
     tracker: TrackerConfig
-    name: str = Field(max_length=300, pattern=PLAIN)
+    name: str = Field(max_length=300, pattern=FOLDER_NAME)
     out: str = Field(max_length=1000, pattern=r"^[^\x00]*[^\x00\s][^\x00]*$")
     twin: str | None = Field(None, max_length=300, pattern=r"^[A-Za-z0-9]+$")
     rounds: int = Field(1, ge=1, le=MOST_POINTS)

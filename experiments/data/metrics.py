@@ -10,7 +10,7 @@ from experiments.data.rows import Row
 
 COPY = "copy"
 # These timers capture a CUDA graph. In it PyTorch's copy is a slower node, no kernel, and no roof.
-CAPTURED = ("graph", "chain")
+GRAPH_TIMERS = ("graph", "chain")
 DERIVED = (
     "effective_gbps",
     "modelled_gbps",
@@ -105,7 +105,7 @@ def _roof(row: Row, near: Iterable[Row]) -> Row | None:
 
 def bounds(row: Row) -> bool:
     """Whether its operation is its own roof, and thus a roof of others; not `COPY` in a graph."""
-    node = row.kernel == COPY and row.timer in CAPTURED
+    node = row.kernel == COPY and row.timer in GRAPH_TIMERS
     return row.operation == (row.roof or COPY) and not node
 
 

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 from experiments.data.errors import UserError, anonymous
-from experiments.worker.place import take_place
+from experiments.worker.place import choose_device
 
 PR_SET_PDEATHSIG = 1
 
@@ -39,7 +39,7 @@ def main() -> None:
         parent.sendall(json.dumps(message).encode() + b"\n")
 
     try:
-        place = take_place(device_asked)
+        place = choose_device(device_asked)
     except RuntimeError as error:
         send(error=str(error))
         return

@@ -52,9 +52,6 @@ def count(point: dict[str, Any], device: Device) -> dict[str, Any]:
         point: ``kernel`` (its configuration), ``rows``, ``cols``, ``dtype``, and
             ``reason`` where it is known already that it cannot be executed.
         device: The worker's own, a CPU.
-
-    Raises:
-        UserError: there is no such kernel.
     """
     kernel: Kernel = build_kernel(point["kernel"])
     operation, traffic = kernel.operation, kernel.traffic()

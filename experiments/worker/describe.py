@@ -3,8 +3,8 @@
 import ast
 import dataclasses
 import hashlib
-import importlib
 import importlib.util
+import pkgutil
 import sys
 import sysconfig
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ import torch
 
 from experiments.data.errors import UserError
 from experiments.data.files import EXACT
-from experiments.data.jobs import ABOUT, CONF, ROOT, read_yaml
+from experiments.data.jobs import CONF, NOT_TUNABLES, ROOT, read_yaml
 from experiments.worker import outside
 from experiments.worker.gate import TOLERANCES
 from experiments.worker.place import version_of
@@ -56,17 +56,15 @@ def build_kernel(config: Mapping[str, Any]) -> Kernel:
 
 def _class(target: str) -> Any:
     """The class of this project that a target names."""
-    module, _, name = target.rpartition(".")
-    top = module.partition(".")[0]
     # checked before anything is imported: no module outside of this project may run
-    if not top.isidentifier() or not ((ROOT / top).is_dir() or (ROOT / f"{top}.py").is_file()):
+    if not (ROOT / target.partition(".")[0]).is_dir():
         raise UserError(
             f"_target_ {target} is not in this project; it must name a class in kernels/, as in "
             "kernels.roofs.library.Copy"
         )
     try:
-        return getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError) as error:
+        return pkgutil.resolve_name(target)
+    except (ImportError, AttributeError, ValueError) as error:
         raise UserError(f"_target_ {target} cannot be imported: {error}") from error
 
 
@@ -134,9 +132,6 @@ def inspect(kernel: dict[str, Any]) -> dict[str, Any]:
         ``functions``, the names of its kernels (for an `Operation` class, of all its kernels in the
         file), and ``rivals``, the configurations in ``conf/kernel`` of the same operation that say
         who made them and whose distributions are installed.
-
-    Raises:
-        UserError: the file or the function cannot be measured.
     """
     name, path = str(kernel.get("function")), Path(str(kernel.get("file")))
     module = outside.load(path)
@@ -151,7 +146,7 @@ def inspect(kernel: dict[str, Any]) -> dict[str, Any]:
     operation, rivals = built.operation.name, []
     for rival, config in read_yaml(CONF / "kernel").items():
         if config.get("by") and isinstance(built, outside.Function):
-            one = build_kernel({k: v for k, v in config.items() if k not in ABOUT})
+            one = build_kernel({k: v for k, v in config.items() if k not in NOT_TUNABLES})
             if one.operation.name == operation and all(map(version_of, one.packages)):
                 rivals.append(rival)
     return {"functions": [name], "rivals": rivals}

@@ -119,11 +119,7 @@ def operations() -> dict[str, Operation]:
 
 
 def operation_named(name: str) -> Operation:
-    """An operation of ours.
-
-    Raises:
-        UserError: no operation has that name.
-    """
+    """An operation of ours; raises `UserError` if none has that name."""
     known = operations()
     if name not in known:
         raise UserError(

@@ -73,7 +73,7 @@ class Place:
     host_cards: int | None = None  # how many the host has
 
 
-def take_place(asked: str) -> Place:
+def choose_device(asked: str) -> Place:
     """Chooses a device: ``cuda``, ``cpu``, or ``auto`` (CUDA where there is one).
 
     Without CUDA the kernels run under Triton's interpreter. Triton decides that when it decorates
@@ -220,7 +220,7 @@ def parent(pid: int) -> int | None:
     return int(status.rpartition(")")[2].split()[1])
 
 
-def require(size_bytes: int) -> None:
+def require_memory(size_bytes: int) -> None:
     """Checks that the host has so many bytes of memory free, before they are allocated.
 
     Linux promises memory that it does not have. It then ends a process of its own choice, which may

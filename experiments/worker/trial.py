@@ -14,7 +14,7 @@ from experiments.worker import outside
 from experiments.worker.describe import backend
 from experiments.worker.gate import Verdict, check, fingerprints, malformed, memory, tolerance
 from experiments.worker.inputs import HARD_TOLERANCE, Changing, Inputs, Values
-from experiments.worker.place import Place, require
+from experiments.worker.place import Place, require_memory
 from experiments.worker.timers import Subject, Timed
 from kernels.kernel import Kernel, Operation, Tensors, as_tuple
 from kernels.language import jit, tl
@@ -120,7 +120,7 @@ class Trial:
         sizes = operation.sizes(values.shape)
         moved = operation.compulsory.bytes(sizes, values.dtype.itemsize)
         if device.kind == "cpu":
-            require(moved)
+            require_memory(moved)
         inputs = make(0)
         pairs = zip(operation.inputs, inputs, strict=True)
         made = tuple(x.clone() if a.name == kernel.overwrites else x for a, x in pairs)

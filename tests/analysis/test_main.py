@@ -54,7 +54,7 @@ def test_a_terminal_that_takes_ascii_alone_gets_every_text(
 @pytest.mark.parametrize(
     ("code", "heavy"),
     [
-        ("import experiments.run, experiments.sweep.driver", "torch triton wandb pandas numpy"),
+        ("import experiments.run, experiments.parent.driver", "torch triton wandb pandas numpy"),
         ("import analysis.__main__ as a; a.main({command})", "torch triton hydra omegaconf wandb"),
     ],
 )

@@ -4,8 +4,8 @@ from typing import Any
 import yaml
 from omegaconf import OmegaConf
 
-from experiments.data.jobs import ABOUT, GridConfig
-from experiments.sweep.jobs import OUTSIDE
+from experiments.data.jobs import NOT_TUNABLES, GridConfig
+from experiments.parent.jobs import OUTSIDE
 from experiments.worker.describe import build_kernel
 from kernels.kernel import Kernel
 from tests.conftest import CONF
@@ -23,7 +23,7 @@ def options(group: str) -> list[str]:
 def kernel(name: str) -> dict[str, Any]:
     """A kernel's target and tunables, without what its file says about it."""
     config = yaml.safe_load((CONF / "kernel" / f"{name}.yaml").read_text(encoding="utf-8"))
-    return {key: value for key, value in config.items() if key not in ABOUT}
+    return {key: value for key, value in config.items() if key not in NOT_TUNABLES}
 
 
 @cache

@@ -5,7 +5,7 @@ import re
 import pytest
 from omegaconf import OmegaConf
 
-from experiments.sweep import jobs
+from experiments.parent import jobs
 from tests.conf import KERNELS, expand, options
 from tests.conftest import CONF, Composed
 

@@ -16,12 +16,12 @@ from experiments.data.errors import SweepFailed, command
 from experiments.data.files import read_models
 from experiments.data.records import Counters, write_records
 from experiments.data.rows import Row, read_rows
+from experiments.parent.cards import WorkerPool
+from experiments.parent.client import Worker
+from experiments.parent.jobs import compose
 from experiments.profile import LIST, profile
-from experiments.sweep.cards import WorkerPool
-from experiments.sweep.client import Worker
-from experiments.sweep.jobs import compose
 from experiments.worker import measure
-from experiments.worker.place import take_place
+from experiments.worker.place import choose_device
 from experiments.worker.trial import Bench, Flush
 from tests.analysis.plausible import row
 from tests.conftest import Command, Composed, Result, shape
@@ -164,7 +164,7 @@ def test_each_point_is_called_once_in_a_range_of_its_name_with_l2_flushed_and_li
         yield
         seen.append("end")
 
-    worker, bench = Worker("cpu", 0, tmp_path / "worker.log"), Bench(take_place("cpu"))
+    worker, bench = Worker("cpu", 0, tmp_path / "worker.log"), Bench(choose_device("cpu"))
     start, ask = worker.start, worker.request
 
     def disguised() -> dict[str, Any]:

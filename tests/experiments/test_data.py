@@ -13,7 +13,7 @@ from experiments.data.files import LINE_BYTES, RowsError, write_file
 from experiments.data.jobs import TimingConfig
 from experiments.data.rows import MOST_SAMPLES, pack, read_rows, recorded_jobs
 from experiments.data.statistics import Median, median, stop_reason
-from experiments.sweep.record import append_row, truncate_torn_line
+from experiments.parent.record import append_row, truncate_torn_line
 from tests.analysis.plausible import row
 
 ROW = row("naive", 8)

@@ -15,7 +15,7 @@ import pytest
 
 from experiments.data.errors import UserError
 from experiments.data.rows import pack, rows_files
-from experiments.sweep.record import Ledger, folder_lock
+from experiments.parent.record import Ledger, folder_lock
 from tests.analysis.plausible import row
 from tests.conftest import QUICK, ROOT, Command, Result, command_line, once_each, rows_below, shape
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from experiments.worker.place import take_place
+from experiments.worker.place import choose_device
 from experiments.worker.timers import CannotTime, Subject, events
 from experiments.worker.trial import Bench, Flush
 from kernels.language import jit, tl
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.gpu
 
 @pytest.fixture(scope="module")
 def bench() -> Bench:
-    return Bench(take_place("cuda"))
+    return Bench(choose_device("cuda"))
 
 
 def measured(bench: Bench, target: str, rows: int, cols: int, **how: Any) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from experiments import bench, sweep
 from experiments.api import main
 from experiments.api import written as function_written
 from experiments.data.errors import UserError
-from experiments.sweep.client import WORKER
+from experiments.parent.client import WORKER
 from experiments.worker import outside
 from experiments.worker.describe import build_kernel, inspect
 from tests.conftest import QUICK, ROOT, Command, rows_below, shape

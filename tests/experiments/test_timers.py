@@ -15,7 +15,7 @@ from experiments.data.rows import TIMERS
 from experiments.worker import clock as worker_clock
 from experiments.worker import timers
 from experiments.worker.measure import measure
-from experiments.worker.place import take_place
+from experiments.worker.place import choose_device
 from experiments.worker.timers import Call, CannotTime, Protocol, Sampling, Subject, host
 from experiments.worker.timers.graph import cold_buffers
 from experiments.worker.trial import Bench, Flush
@@ -124,7 +124,7 @@ def measured(
 ) -> dict[str, Any]:
     """The outcome of a point, as a worker of this process measures it; without a bench on a CPU."""
     if bench is None:
-        place = take_place("cpu")
+        place = choose_device("cpu")
         bench = Bench(replace(place, device=replace(place.device, l2_bytes=4096)))
     timing = vars(protocol(sampling_limit_s=30.0)) | {"timer": timer, "cache": cache}
     point = {

@@ -14,7 +14,7 @@ import pytest
 from experiments import wandb
 from experiments.data.jobs import TrackerConfig
 from experiments.data.rows import Row
-from experiments.sweep.jobs import Job
+from experiments.parent.jobs import Job
 from tests.analysis.plausible import row
 from tests.conftest import QUICK, Command, shape
 from tests.doubles.wandb import REFUSED_KEY, Server

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from experiments.sweep import client
-from experiments.sweep.client import Worker, WorkerDied, WorkerError
+from experiments.parent import client
+from experiments.parent.client import Worker, WorkerDied, WorkerError
 from experiments.worker.describe import _unpacked, source_hash
 from experiments.worker.measure import fields_of, recorded
 from experiments.worker.place import commit

@@ -17,7 +17,7 @@ from analysis.figures.specs import D_FIG1
 from analysis.selection import select
 from docs.llama_step import main as llama_step
 from experiments.data.rows import Row
-from experiments.sweep.jobs import combinations
+from experiments.parent.jobs import combinations
 from kernels.cross_entropy.functions import cross_entropy
 from kernels.functions import softmax
 from kernels.kl_div.functions import kl_div

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from experiments.slurm import State, divide, look, measure_shard, rows_of
-from experiments.sweep.jobs import compose, with_roofs
-from experiments.sweep.record import read_object
+from experiments.parent.jobs import compose, with_roofs
+from experiments.parent.record import read_object
+from experiments.slurm import State, divide, measure_shard, rows_of, state_of
 from tests.conftest import (
     QUICK,
     ROOT,
@@ -178,7 +178,9 @@ def test_each_shard_is_measured_by_itself_as_one_sweep(tmp_path: Path, composed:
 
     def states() -> list[tuple[str, int, int]]:
         rows = {name: rows_of(tmp_path / "shards" / name, mine) for name, mine in shards.items()}
-        found = [look(mine, [r for r, _ in rows[name]], "", {}) for name, mine in shards.items()]
+        found = [
+            state_of(mine, [r for r, _ in rows[name]], "", {}) for name, mine in shards.items()
+        ]
         return [(state.word, state.points, state.done) for state in found]
 
     assert states() == [("new", 6, 0), ("new", 3, 0)]
@@ -199,7 +201,7 @@ def test_a_state_is_what_slurm_says_or_else_what_the_rows_say(
     jobs = [compose(["kernel=good", *shape(4, [8, 16]), *FEW])]
 
     def state(slurm: dict[str, str] | None) -> State:
-        return look(jobs, [], "7_0", slurm)
+        return state_of(jobs, [], "7_0", slurm)
 
     for slurm, word, why in [
         ({"7_0": "PENDING"}, "queued", ""), (None, "running", ""),

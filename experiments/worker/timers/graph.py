@@ -9,7 +9,7 @@ from experiments.worker.timers import CannotTime, Protocol, Sampling, Subject, c
 from kernels.kernel import Tensors
 
 MAX_BUFFERS = 2048
-PLACES = 12  # the least number of buffers in a rotation, if they fit
+LEAST_BUFFERS = 12  # the least number of buffers in a rotation, if they fit
 MOST_BYTES = 4 << 30  # that so many buffers may take, inputs and outputs
 PART_OF_MEMORY = 8  # and no more than this part of a small card's memory: an eighth
 REPLAY_US = 500.0  # a replay this long makes the cost of starting it small
@@ -59,18 +59,15 @@ def captured(visits: int, run: Callable[[], object]) -> torch.cuda.CUDAGraph:
 
 
 def cold_buffers(moved: int, cache_bytes: int) -> int:
-    """How many buffers a cold rotation takes.
+    """How many buffers a cold rotation takes; raises `CannotTime` if more than 2048.
 
     With few buffers the time depends on where in memory they lie, so there are at least twelve, or
     as many as 4 GiB hold, on a small card an eighth of its memory. ``moved`` are the bytes that a
     call reads and writes.
-
-    Raises:
-        CannotTime: more than 2048.
     """
     memory_bytes = torch.cuda.get_device_properties(0).total_memory
     moved, most = max(moved, 1), min(MOST_BYTES, memory_bytes // PART_OF_MEMORY)
-    buffers = max(3 * cache_bytes // moved + 1, min(PLACES, most // moved))
+    buffers = max(3 * cache_bytes // moved + 1, min(LEAST_BUFFERS, most // moved))
     if buffers > MAX_BUFFERS:
         raise CannotTime(
             f"a cold rotation of {moved} bytes a call takes {buffers} buffers to exceed three "

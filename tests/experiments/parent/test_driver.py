@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from experiments.data.rows import rows_files
-from experiments.sweep import driver, record
-from experiments.sweep.client import Worker
-from experiments.sweep.plan import PROTOCOL, Point
+from experiments.parent import driver, record
+from experiments.parent.client import Worker
+from experiments.parent.plan import PROTOCOL, Point
 from tests.conftest import QUICK, ROOT, Command, once_each, shape
 
 SMALL = ["kernel=good", *shape(16, [8, 64]), "dtype=float32", *QUICK]

@@ -7,8 +7,8 @@ import pytest
 
 from experiments.data.files import validated
 from experiments.data.jobs import GridConfig
-from experiments.sweep.jobs import compose, with_roofs
-from experiments.sweep.record import suspicions
+from experiments.parent.jobs import compose, with_roofs
+from experiments.parent.record import suspicions
 from experiments.worker.place import foreign
 from tests.conftest import Composed
 

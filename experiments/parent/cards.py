@@ -19,8 +19,8 @@ from filelock import FileLock, Timeout
 
 from experiments.data.cards import ask_nvml
 from experiments.data.errors import UserError
-from experiments.sweep.client import Worker, WorkerError
-from experiments.sweep.jobs import Job
+from experiments.parent.client import Worker, WorkerError
+from experiments.parent.jobs import Job
 
 LOCK_FOLDERS = (Path("/run/lock"), Path("/tmp"))
 FOR_ALL = 0o666  # a lock that only its first user can open would lock the others out
@@ -66,7 +66,7 @@ def lock_of(bus_id: str) -> Path:
     return next(shared, LOCK_FOLDERS[-1]) / f"softmax-roofline-{bus_id}.lock"
 
 
-def take(cards: Iterable[int]) -> contextlib.ExitStack:
+def lock_cards(cards: Iterable[int]) -> contextlib.ExitStack:
     """Locks visible cards until the stack is closed, waiting for each that another process has.
 
     Cards are taken in the order of their bus ids, so that two sweeps never wait for each other.
@@ -113,18 +113,14 @@ class WorkerPool:
     _locked: set[int] = field(default_factory=set)
 
     def start(self, jobs: Iterable[Job]) -> None:
-        """Locks the cards that jobs run on, and starts the workers; later calls may add jobs.
-
-        Raises:
-            UserError: a lock cannot be opened.
-        """
+        """Locks the jobs' cards (`UserError` if it cannot) and starts workers; may be repeated."""
         for job in jobs:
             for card in self.cards:
                 self.place(job, card)
         cards = {card for device, card, _ in self.workers if device != "cpu"}
         if self.measures and cards - self._locked:
             self.close()  # nobody waits for a card while holding one that comes later in order
-            self._locks, self._locked = take(cards), cards
+            self._locks, self._locked = lock_cards(cards), cards
         for worker in self.workers.values():
             with contextlib.suppress(WorkerError):  # raised again when it is asked something
                 worker.spawn()
@@ -151,7 +147,7 @@ class WorkerPool:
             self.workers[key] = Worker(device, card, self.log, self.measures, judge)
         return self.workers[key]
 
-    def alike(self) -> Sequence[int]:
+    def cards_of_one_kind(self) -> Sequence[int]:
         """The cards that shards may be assigned to, all of one kind; starts their workers.
 
         Raises:

@@ -77,7 +77,7 @@ class Worker:
                 "a file that is measured is imported, and may not measure then: put its call of "
                 "bench or sweep below if __name__ == '__main__':"
             )
-        if self.device == "cuda" and not drives():
+        if self.device == "cuda" and not has_cuda_driver():
             raise WorkerError("this machine has no CUDA driver; gpu=cpu measures its CPU")
         variables = environment(self.device, self.card)
         try:
@@ -213,7 +213,7 @@ class Worker:
 
 
 @cache
-def drives() -> bool:
+def has_cuda_driver() -> bool:
     """Whether this machine has CUDA's driver; a worker says whether the driver has a card."""
     try:
         ctypes.CDLL("libcuda.so.1")

@@ -15,9 +15,9 @@ from typing import Any
 
 from experiments.data.cards import description_of
 from experiments.data.errors import UserError
-from experiments.sweep.cards import WorkerPool
-from experiments.sweep.client import Worker, WorkerDied, WorkerError
-from experiments.sweep.jobs import Job
+from experiments.parent.cards import WorkerPool
+from experiments.parent.client import Worker, WorkerDied, WorkerError
+from experiments.parent.jobs import Job
 
 DESCRIBE_LIMIT_S = 300.0
 # The parts of the protocol that decide a time. Limits only decide whether there is one.
@@ -176,7 +176,7 @@ def _cards_of(
         for shard, jobs in shards.items()
         if jobs[0].config["gpu"]["device"] != "cpu" and jobs[0].config["gpu"]["card"] is None
     }
-    left_s = dict.fromkeys(pool.alike() if cost_s else (), 0.0)
+    left_s = dict.fromkeys(pool.cards_of_one_kind() if cost_s else (), 0.0)
     # a fixed order: a resumed sweep assigns each shard to the card where it began
     for shard in sorted(cost_s, key=lambda one: -cost_s[one]):
         found[shard] = min(left_s, key=lambda card: left_s[card])

@@ -24,8 +24,8 @@ from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 from pydantic import BaseModel, ValidationError
 
 from experiments.data.errors import UserError, on_one_line
-from experiments.data.jobs import ABOUT, CONF, MOST_POINTS, PLAIN, Config, read_yaml
-from experiments.data.metrics import CAPTURED, COPY
+from experiments.data.jobs import CONF, FOLDER_NAME, MOST_POINTS, NOT_TUNABLES, Config, read_yaml
+from experiments.data.metrics import COPY, GRAPH_TIMERS
 
 GROUPS = {
     name: field.annotation
@@ -40,7 +40,7 @@ MOST_ALIASES = 20  # in it: lists that each repeat the one before would fill any
 ONE_CHOICE = ("experiment", "hydra/launcher")
 CHOSEN = ("kernel", *GROUPS, *ONE_CHOICE)
 # Hydra's own options that this program accepts.
-OURS = r"hydra\.(launcher\.(?!_)\w+(\.\w+)*|searchpath)"
+OF_HYDRA = r"hydra\.(launcher\.(?!_)\w+(\.\w+)*|searchpath)"
 NO_LAUNCHER = (
     "would run jobs one by one or beside each other, but kernels must be interleaved on one card; "
     "hydra.launcher.cards=all spreads a sweep over cards, hydra/launcher=slurm over nodes"
@@ -89,7 +89,7 @@ class Job:
     @property
     def in_graph(self) -> bool:
         """Whether it is timed in a CUDA graph, where PyTorch's copy is no kernel."""
-        return self.config["timing"]["timer"] in CAPTURED
+        return self.config["timing"]["timer"] in GRAPH_TIMERS
 
     @property
     def is_roof(self) -> bool:
@@ -130,9 +130,9 @@ def _check(override: Override) -> None:
                 continue
             # Hydra would follow a name out of conf/
             parts = text.split("/") if isinstance(text, str) else [""]
-            if "schema" in parts or not all(re.fullmatch(PLAIN, part) for part in parts):
+            if "schema" in parts or not all(re.fullmatch(FOLDER_NAME, part) for part in parts):
                 raise UserError(f"{line} names no file of conf/{key}/; --help lists them")
-    elif re.match(r"hydra\b", key) and (override.is_delete() or not re.fullmatch(OURS, key)):
+    elif re.match(r"hydra\b", key) and (override.is_delete() or not re.fullmatch(OF_HYDRA, key)):
         raise UserError(
             f"{line} is not for this program; of Hydra's own, hydra/launcher, hydra.launcher.* and "
             "hydra.searchpath may be set, and out= names the folder that takes the rows"
@@ -255,12 +255,8 @@ def with_roofs(jobs: Iterable[Job]) -> Iterator[Job]:
             yield compose([*kept, f"kernel={name}"])
 
 
-def composed(overrides: Sequence[str]) -> tuple[DictConfig, DictConfig]:
-    """A job's configuration and Hydra's own. Hydra's context must be entered.
-
-    Raises:
-        HydraException: it cannot be composed.
-    """
+def configuration_of(overrides: Sequence[str]) -> tuple[DictConfig, DictConfig]:
+    """A job's configuration and Hydra's own. Hydra's context must be entered."""
     whole = hydra.compose("config", [*overrides], return_hydra_config=True)
     own = OmegaConf.masked_copy(whole, [str(key) for key in whole if key != "hydra"])
     return own, whole.hydra
@@ -273,7 +269,7 @@ def compose(overrides: Sequence[str]) -> Job:
         UserError: naming the option at fault.
         HydraException: it cannot be composed; or `OmegaConfBaseException`.
     """
-    own, of_hydra = composed(overrides)
+    own, of_hydra = configuration_of(overrides)
     choices = of_hydra.runtime.choices
     try:
         found: dict[str, Any] = OmegaConf.to_container(  # type: ignore[assignment]
@@ -281,7 +277,7 @@ def compose(overrides: Sequence[str]) -> Job:
         )
         found.pop("experiment", None)
         kernel = found.get("kernel") or {}
-        about = {name: kernel.pop(name, None) for name in ABOUT}
+        about = {name: kernel.pop(name, None) for name in NOT_TUNABLES}
         checked = Config.model_validate(found)
     except MissingMandatoryValue as error:
         raise UserError(f"{error.full_key} is missing; each job has one") from None
@@ -339,7 +335,7 @@ def kernel_of_today(name: str, recorded: dict[str, Any]) -> dict[str, Any]:
     if not re.fullmatch(r"kernels(\.\w+)+", str(recorded.get("_target_"))):
         raise ValueError("kernel._target_ is no class below kernels")
     today = read_yaml(CONF / "kernel").get(name.partition("-")[0], recorded)  # no twin's mark
-    own = {key: recorded.get(key, value) for key, value in today.items() if key not in ABOUT}
+    own = {key: recorded.get(key, value) for key, value in today.items() if key not in NOT_TUNABLES}
     return own | {"_target_": today["_target_"]}
 
 

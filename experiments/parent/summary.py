@@ -18,14 +18,14 @@ from experiments.data.files import write_file
 from experiments.data.metrics import compared, derived, timed
 from experiments.data.rows import Row
 from experiments.data.statistics import unconverged
-from experiments.sweep.plan import Point
+from experiments.parent.plan import Point
 
 PLAIN_WIDTH = 160  # columns where there is no terminal
 PRINTED = 66  # rows that still fit a screen; the table on disk has all
 COLUMNS = ("dtype", "M×N", "kernel", "time µs", "95 %", "GB/s", "of roof", "× torch",
            "× best other", "traffic", "status")  # fmt: skip
 INTERVAL = re.compile(r" \([\d.e+-]+–[\d.e+-]+\)")  # behind a number
-DROPPED = ("traffic", "95 %", "intervals", "GB/s", "dtype", "× best other", "× torch", "of roof")
+DROP_ORDER = ("traffic", "95 %", "intervals", "GB/s", "dtype", "× best other", "× torch", "of roof")
 FOLDED = {"kernel": 24, "status": 30, "verdict": 30}  # what is longer takes several lines
 LEFT = ("dtype", "M×N", "traffic", "× best other", *FOLDED)
 
@@ -148,7 +148,7 @@ def _best_settings(rows: Sequence[Row], labels: Mapping[str, str]) -> Iterator[s
 
 
 def print_table(names: Sequence[str], lines: Sequence[Sequence[str]]) -> None:
-    """Prints the columns that are not empty; where they are too wide without some of `DROPPED`.
+    """Prints the columns that are not empty; where they are too wide without some of `DROP_ORDER`.
 
     No cell of the others is cut off, and the last line says what is left out.
     """
@@ -157,7 +157,7 @@ def print_table(names: Sequence[str], lines: Sequence[Sequence[str]]) -> None:
     columns = {name: [line[i] for line in lines] for i, name in enumerate(names)}
     columns = {name: cells for name, cells in columns.items() if any(cells)}
     left_out = []
-    for name in DROPPED:
+    for name in DROP_ORDER:
         if sum(_widths(columns).values()) + 2 * (len(columns) - 1) <= console.width:
             break
         if name == "intervals":
@@ -224,7 +224,7 @@ def time_text(value: float) -> str:
     return f"{value:.2f}" if value < 10 else f"{value:.1f}" if value < 1000 else f"{value:,.0f}"
 
 
-def account(measured: Sequence[Row], elapsed_s: float) -> str:
+def time_spent(measured: Sequence[Row], elapsed_s: float) -> str:
     """How the wall time of this run was spent; the rest is planning, inputs and checks."""
     if not measured:
         return f"nothing to measure; {elapsed_s:.1f} s"

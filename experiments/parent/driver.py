@@ -16,12 +16,12 @@ from typing import Any
 from experiments.data.errors import SweepFailed, UserError
 from experiments.data.metrics import plausible
 from experiments.data.rows import Row
-from experiments.sweep.cards import WorkerPool, cards_of
-from experiments.sweep.client import WorkerError
-from experiments.sweep.jobs import Job, options_of
-from experiments.sweep.plan import Plan, Point, make_plan
-from experiments.sweep.record import Ledger, folder_lock, measure, row_of, save_plan, sweep_name
-from experiments.sweep.summary import Progress, account, print_estimate, print_summary
+from experiments.parent.cards import WorkerPool, cards_of
+from experiments.parent.client import WorkerError
+from experiments.parent.jobs import Job, options_of
+from experiments.parent.plan import Plan, Point, make_plan
+from experiments.parent.record import Ledger, folder_lock, measure, row_of, save_plan, sweep_name
+from experiments.parent.summary import Progress, print_estimate, print_summary, time_spent
 from experiments.wandb import mirror, tracker_of
 
 
@@ -73,7 +73,8 @@ def run(jobs: Iterable[Job], cards: Any = (0,)) -> list[tuple[str, Row]]:
             raise SweepFailed from None
     rows = plausible(ledger.rows_of(point.identity for point in plan.points))
     labels = {point.key: point.job.label for point in reversed(plan.points)}
-    print_summary(rows, labels, out, account(sweep.measured, time.perf_counter() - began), warnings)
+    spent = time_spent(sweep.measured, time.perf_counter() - began)
+    print_summary(rows, labels, out, spent, warnings)
     found = [(labels[row.key], row) for row in rows]
     wanted = sweep.due if options["only_failed"] else plan.points
     if not {point.identity for point in wanted} <= {row.identity for row in rows if row.expected}:
@@ -101,18 +102,14 @@ class Sweep:
         row = self.ledger.latest(point.identity)
         if self.options["only_failed"]:
             return row is not None and not row.expected
-        return row is None or not row.expected or self._again(row)
+        return row is None or not row.expected or self._once_more(row)
 
-    def _again(self, row: Row) -> bool:
+    def _once_more(self, row: Row) -> bool:
         """Whether to measure a point once more: its row is suspect and of an odd attempt."""
         return bool(self.options["remeasure"] and row.suspect and row.attempt % 2)
 
     def measure(self, name: str) -> None:
-        """Measures the points on every card at once, each recorded before the next.
-
-        Raises:
-            UserError: a row could not be written.
-        """
+        """Measures the points on every card at once, each recorded before the next."""
         self.name = name
         save_plan(self.plan, Path(self.options["out"]))
         lanes = defaultdict[int, list[Point]](list)
@@ -124,7 +121,7 @@ class Sweep:
             Progress(len(self.due), done) as progress,
             ThreadPoolExecutor(max_workers=max(len(lanes), 1)) as threads,
         ):
-            futures = [threads.submit(self._lane, lane, progress) for lane in lanes.values()]
+            futures = [threads.submit(self._measure_card, own, progress) for own in lanes.values()]
             try:
                 for future in futures:
                     future.result()
@@ -135,7 +132,7 @@ class Sweep:
                         worker.kill()
                 raise
 
-    def _lane(self, points: Sequence[Point], progress: Progress) -> None:
+    def _measure_card(self, points: Sequence[Point], progress: Progress) -> None:
         """Measures the points of one card one after another: no two timings overlap there."""
         for round_, visit in groupby(points, key=lambda point: point.round):
             if self.options["fresh"] and round_ > points[0].round:
@@ -161,7 +158,7 @@ class Sweep:
         self.measured.append(row)
         if row.status == "crashed":
             worker.stop()  # one that gave a senseless answer would fail at other kernels too
-        if not lost and self._again(row):
+        if not lost and self._once_more(row):
             progress.note(f"{point}: {'; '.join(row.suspect)}; measured once more")
             return self._visit(point, progress)
         progress.ends(point, row)

@@ -15,8 +15,8 @@ from filelock import FileLock, Timeout
 from experiments.data.errors import UserError
 from experiments.data.files import RowsError, validated, write_file
 from experiments.data.rows import ROWS, Row, read_rows, rows_files
-from experiments.sweep.client import Worker, WorkerDied
-from experiments.sweep.plan import PROTOCOL, Identity, Plan, Point
+from experiments.parent.client import Worker, WorkerDied
+from experiments.parent.plan import PROTOCOL, Identity, Plan, Point
 
 DECLARED = ("rows", "cols", "dtype", "model_reads", "model_writes", "model_bytes",
             "compulsory_bytes", "flops", "exponentials")  # fmt: skip
@@ -110,11 +110,7 @@ class Ledger:
             return row
 
     def check(self) -> None:
-        """Makes sure that all rows are still on disk.
-
-        Raises:
-            UserError: a file of rows was removed or changed since.
-        """
+        """Makes sure that all rows are still on disk as they were; raises `UserError` if not."""
         for path, known in self._files.items():
             if _state(path) != known:
                 raise UserError(

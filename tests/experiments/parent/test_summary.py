@@ -7,9 +7,9 @@ import pytest
 
 from experiments.api import lines_of
 from experiments.data.rows import Row
-from experiments.sweep.jobs import compose
-from experiments.sweep.plan import Point
-from experiments.sweep.summary import Progress, print_summary
+from experiments.parent.jobs import compose
+from experiments.parent.plan import Point
+from experiments.parent.summary import Progress, print_summary
 from tests.analysis.plausible import row
 from tests.conftest import Composed
 

@@ -17,10 +17,10 @@ from types import SimpleNamespace
 import pytest
 
 from experiments.data.errors import UserError
-from experiments.sweep import cards as sweep_cards
-from experiments.sweep.cards import WorkerPool, lock_of, take, visible_cards
-from experiments.sweep.cards import cards_of as launcher_cards
-from experiments.sweep.client import Worker
+from experiments.parent import cards as sweep_cards
+from experiments.parent.cards import WorkerPool, lock_cards, lock_of, visible_cards
+from experiments.parent.cards import cards_of as launcher_cards
+from experiments.parent.client import Worker
 from tests.conftest import QUICK, Command, once_each, shape
 
 
@@ -50,7 +50,7 @@ def test_visible_cards_are_numbered_as_cuda_shows_them(
     if variable is not None:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", variable)
     assert visible_cards() == [cards[i] for i in seen]
-    with take([0]):
+    with lock_cards([0]):
         assert ("cards are not locked" in capsys.readouterr().err) == (variable == "GPU-1aaa")
     if seen:
         assert launcher_cards("all") == [0, 1]
@@ -63,12 +63,12 @@ def test_whoever_waits_for_a_card_holds_none_that_comes_later_and_goes_on_once_i
     cards: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sys.stderr", heard := io.StringIO())  # capsys loses what threads print
-    with ThreadPoolExecutor(1) as another, take([0]) as first:
+    with ThreadPoolExecutor(1) as another, lock_cards([0]) as first:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1,0")  # the same cards by other numbers
-        second = another.submit(take, [0, 1])
+        second = another.submit(lock_cards, [0, 1])
         while "card 1 is in use by another sweep; waiting" not in heard.getvalue():
             time.sleep(0.01)
-        with take([0]):  # the other card is nobody's
+        with lock_cards([0]):  # the other card is nobody's
             time.sleep(0.2)
         assert not second.done()
         first.close()
@@ -78,11 +78,11 @@ def test_whoever_waits_for_a_card_holds_none_that_comes_later_and_goes_on_once_i
 def test_every_user_can_open_the_lock_and_nobody_is_led_elsewhere(
     cards: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with take([0]):
+    with lock_cards([0]):
         assert stat.S_IMODE(lock_of(cards[0]).stat().st_mode) == 0o666
     monkeypatch.setattr(sweep_cards, "LOCK_FOLDERS", (tmp_path,))
     lock_of(cards[0]).symlink_to(tmp_path / "precious")
-    with pytest.raises(UserError, match="lock of card 0, cannot be opened"), take([0]):
+    with pytest.raises(UserError, match="lock of card 0, cannot be opened"), lock_cards([0]):
         pass
     assert not (tmp_path / "precious").exists()
 
@@ -105,7 +105,7 @@ def test_a_shard_is_measured_on_one_card_in_all_rounds_and_resumed_there(
     on_cards: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     taken: list[set[int]] = []
-    monkeypatch.setattr(sweep_cards, "take", lambda cards: taken.append(cards) or ExitStack())
+    monkeypatch.setattr(sweep_cards, "lock_cards", lambda cards: taken.append(cards) or ExitStack())
     for cards, rounds in (("[0,1]", 2), ("[1,0]", 3)):  # in whatever order the cards are named
         asked = [f"hydra.launcher.cards={cards}", f"rounds={rounds}"]
         assert (on_cards(*asked, "dry_run=true").status, taken) == (0, [])
@@ -124,4 +124,4 @@ def test_cards_of_two_kinds_are_refused(tmp_path: Path, monkeypatch: pytest.Monk
     for card in pool.cards:
         pool.worker("cuda", card)
     with pytest.raises(UserError, match="card 0 is NVIDIA H200, card 1 is NVIDIA L4"):
-        pool.alike()
+        pool.cards_of_one_kind()
