@@ -188,6 +188,7 @@ def measured(
         f"grid={'bench' if on_card else 'smoke'}",
         f"kernel.outside.file={_quoted(path)}",
         f"kernel.outside.operation={operation}",
+        "only_beside=true",
         f"kernel.outside.function={','.join(found['functions'])}",
         *[f"kernel.outside.traffic='{traffic}'"] * bool(traffic),
     ]

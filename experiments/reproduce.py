@@ -62,7 +62,7 @@ def _jobs_of(root: Path, out: Path, dry_run: bool) -> Iterator[tuple[Job, dict[P
     rounds = 1 + max((place[3] for _, rows in found for place in rows), default=0)
     # the folder may be a stranger's: no tracker runs, and only kernels of kernels/ are loaded
     ours = {"out": str(out), "dry_run": dry_run, "rounds": rounds, "tracker": {"backend": "none"}}
-    ours |= {"only_failed": False, "overwrite": False}
+    ours |= {"only_failed": False, "only_beside": False, "overwrite": False}
     for one, rows in found:
         new = one.rows[-1]
         try:

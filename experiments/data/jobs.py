@@ -177,6 +177,7 @@ class Config(Written):
     determinism: bool = False
     overwrite: bool = False
     only_failed: bool = False
+    only_beside: bool = False
     dry_run: bool = False
 
     @model_validator(mode="after")

@@ -24,6 +24,8 @@ from experiments.parent.record import Ledger, folder_lock, measure, row_of, save
 from experiments.parent.summary import Progress, print_estimate, print_summary, time_spent
 from experiments.wandb import mirror, tracker_of
 
+NEAR = attrgetter("round", "job.shard", "place")  # what neighbours in time have in common
+
 
 def run(jobs: Iterable[Job], cards: Any = (0,)) -> list[tuple[str, Row]]:
     """Runs a sweep to its end.
@@ -91,9 +93,8 @@ class Sweep:
         self.plan, self.pool, self.ledger, self.options = plan, pool, ledger, options
         self.name, self.measured, self._stopping = "", list[Row](), threading.Event()
         # a point tried again takes its neighbours along: ratios compare points close in time
-        near = attrgetter("round", "job.shard", "place")
-        again = {near(x) for x in plan.points if self._is_due(x) and ledger.latest(x.identity)}
-        self.due = [x for x in plan.points if self._is_due(x) or near(x) in again]
+        again = {NEAR(x) for x in plan.points if self._is_due(x) and ledger.latest(x.identity)}
+        self.due = [x for x in plan.points if self._is_due(x) or NEAR(x) in again]
 
     def _is_due(self, point: Point) -> bool:
         """Whether a point must be measured now."""
@@ -139,8 +140,15 @@ class Sweep:
                 for worker in {self.pool.place(point.job, point.card) for point in points}:
                     worker.stop()
             for point in visit:
+                if point.waits and not self._right_beside(point):
+                    continue
                 if self._stopping.is_set() or not self._visit(point, progress):
                     return
+
+    def _right_beside(self, point: Point) -> bool:
+        """Whether a kernel from outside has a right answer in the same place and round."""
+        beside = [x for x in self.plan.points if x.job.is_outside and NEAR(x) == NEAR(point)]
+        return any(row.status == "ok" for row in self.ledger.rows_of(x.identity for x in beside))
 
     def _visit(self, point: Point, progress: Progress) -> bool:
         """Measures a point, records it, and says whether the card's thread can go on."""

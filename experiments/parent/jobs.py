@@ -34,7 +34,7 @@ GROUPS = {
 }
 # Options of the whole sweep; jobs of one sweep may not differ in them.
 SHARED = ("out", "rounds", "fresh", "seed", "remeasure", "determinism", "overwrite", "only_failed",
-          "dry_run", "tracker")  # fmt: skip
+          "only_beside", "dry_run", "tracker")  # fmt: skip
 LARGEST_FILE = 1 << 20  # bytes of a configuration
 MOST_ALIASES = 20  # in it: lists that each repeat the one before would fill any memory
 ONE_CHOICE = ("experiment", "hydra/launcher")
@@ -90,6 +90,11 @@ class Job:
     def in_graph(self) -> bool:
         """Whether it is timed in a CUDA graph, where PyTorch's copy is no kernel."""
         return self.config["timing"]["timer"] in GRAPH_TIMERS
+
+    @property
+    def is_outside(self) -> bool:
+        """Whether its kernel is somebody's, of any file."""
+        return "file" in self.config["kernel"]
 
     @property
     def is_roof(self) -> bool:

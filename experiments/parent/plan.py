@@ -60,6 +60,11 @@ class Point:
         return self.declared["dtype"], self.declared["rows"], self.declared["cols"]
 
     @property
+    def waits(self) -> bool:
+        """Whether it is measured only beside a right kernel from outside."""
+        return bool(self.job.config["only_beside"]) and not self.job.is_outside
+
+    @property
     def refusal(self) -> dict[str, Any] | None:
         """The outcome of a point that is not measured (unsupported, wrongly declared), or None."""
         return self.declared["refusal"]  # type: ignore[no-any-return]
@@ -98,7 +103,7 @@ def key_of(
         "protocol": {name: timing[name] for name in PROTOCOL},
         "libraries": {name: versions[name] for name in LIBRARIES} | variant["packages"],
     }
-    if "file" in job.config["kernel"]:  # its source says neither
+    if job.is_outside:  # its source says neither
         measured["operation"], measured["formula"] = variant["operation"], variant["formula"]
     if job.config["determinism"]:  # rows from before it was asked for keep their key
         measured["determinism"] = True
@@ -111,7 +116,7 @@ def _interleave(points: Iterable[Point], seed: int, round_: int) -> list[Point]:
     dice = random.Random(f"{seed}/{round_}")
     rank = defaultdict[tuple[str, int, int], float](dice.random)
     # the kernels of a shape are shuffled as well: none always follows the same one
-    return sorted(points, key=lambda point: (rank[point.place], dice.random()))
+    return sorted(points, key=lambda one: (rank[one.place], one.waits, dice.random()))
 
 
 @dataclass

@@ -136,13 +136,15 @@ def test_bench_ends_with_a_table_and_a_verdict(
     assert {"faster", "slower", "difference"} & {*line.removeprefix("8×64 ").split()}
     formulas = {row.kernel: row.model_formula for row in rows_below(tmp_path / "out")}
     assert (formulas["mine"], formulas["torch"]) == ("3MN", "2MN")
-    # no softmax's row answers for another operation, and none of an earlier call is shown
-    assert (
-        main([f"{file}::mine", "operation=log_softmax", *words, *beside[1:], "kernel=outside"]) == 1
-    )
+    # no softmax's row answers for another operation, none of an earlier call is shown, and nothing
+    # is measured beside a wrong answer
+    beside = ["operation=log_softmax", "kernel=outside,log_softmax_torch", beside[1]]
+    assert main([f"{file}::mine", *words, *beside]) == 1
     _, line, end = capfd.readouterr().out.splitlines()
     assert re.search(r"mine +incorrect: 512 of 512 elements", line), line
     assert end.startswith("rows  ")
+    measured = {row.kernel for row in rows_below(tmp_path / "out")}
+    assert measured == {"mine", "torch", "naive", "copy"}
     assert main([f"{file}::mine", "kernel=torch", *words]) == 2
     assert "kernel=outside,torch" in capfd.readouterr().err
 
