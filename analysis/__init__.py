@@ -1,3 +1,3 @@
-"""What the rows mean: figures, tables and claims, from recorded rows alone."""
+"""Turns recorded rows into figures, tables, judged claims and an HTML report."""
 
 from analysis.load import load as load

@@ -1,8 +1,8 @@
-"""``python -m analysis COMMAND``: what recorded rows mean. Nothing here measures.
+"""``python -m analysis COMMAND`` draws and judges recorded rows. No command measures.
 
 ``figures``, ``tables``, ``roofline``, ``claims``, ``report`` and ``selftest`` draw the rows of
 ``--rows``, by default the recorded ones in ``outputs/reference``. ``compare`` reads two sweeps,
-``validate`` checks a contributed folder, ``trace`` goes from a number back to its rows.
+``validate`` checks a contributed folder, ``trace`` prints the rows behind a line of a table.
 """
 
 import argparse
@@ -14,8 +14,8 @@ from pathlib import Path
 from experiments.data.errors import Parser, command
 from experiments.data.files import RowsError
 
-# A command is a module of analysis with `arguments(parser)`, where it takes more than the common
-# ones, and `run(options)`, which returns the exit status. Only the one that runs is imported.
+# A command is a module of analysis. Its `run(options)` returns the exit status; a module with
+# arguments of its own adds them in `arguments(parser)`. Only the asked module is imported.
 DRAWING = {
     "figures": "draw the sources' figures and this project's own",
     "tables": "write the sources' tables and this project's own",
@@ -43,10 +43,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def only(listed: str, known: Sequence[str]) -> tuple[str, ...]:
-    """The names that ``--only`` lists with commas between them, all of them known.
+    """The names in the comma-separated list of ``--only``; all of them are known.
 
     Raises:
-        RowsError: it names the first unknown one, and those that would be right.
+        RowsError: a name is unknown; the message has it, and the known names.
     """
     names = tuple(filter(None, map(str.strip, listed.split(","))))
     for name in names:
@@ -56,22 +56,22 @@ def only(listed: str, known: Sequence[str]) -> tuple[str, ...]:
 
 
 def finish(made: Sequence[Path], missing: Sequence[str] = ()) -> None:
-    """Prints the paths of what a command made, and in one line what it could not make."""
+    """Prints the paths of the files that a command wrote, and one line on what it skipped."""
     print(*made, sep="\n")
     if missing:
         print(f"skipped: {'; '.join(missing)}", file=sys.stderr)
 
 
 def _parser(asked: Sequence[str]) -> argparse.ArgumentParser:
-    parser = Parser(prog="python -m analysis", description="What recorded rows mean.")
+    parser = Parser(prog="python -m analysis", description="Draws and judges recorded rows.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     for name, summary in (DRAWING | OTHERS).items():
         own = commands.add_parser(name, help=summary, description=summary)
         own.set_defaults(command=name)
         own.add_argument("--verbose", action="store_true", help="show an error's traceback")
         if name in DRAWING:
-            recorded = "a folder of rows (default: outputs/reference, the recorded ones)"
-            beside = f"default: {name}/ in the rows, outputs/{name} for the recorded ones"
+            recorded = "a folder of rows (default: the recorded rows in outputs/reference)"
+            beside = f"default: {name}/ in the rows' folder; outputs/{name} for the recorded rows"
             ours = "the kernel compared with the public ones"
             own.add_argument("--rows", type=Path, metavar="DIR", help=recorded)
             own.add_argument("--out", type=Path, metavar="DIR", help=beside)

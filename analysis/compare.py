@@ -2,13 +2,13 @@
 
 **Two sweeps.** The mean logarithms of the times of HEAD's and BASE's rounds are compared, unpaired.
 Rounds show how much they vary, s², but not how far two processes lie apart: ``noise.json`` has the
-variance τ² of two sweeps of equal code, one round each, by ranges of times. What the rounds of a
-range do not show of it, max(0, τ² − 2·mean s²), is added with the few degrees of freedom of its
-heavy tails. With one round on either side τ² alone counts, widened by the row's own interval. A
-gate fails on one point, so Holm's step-down holds the chance that any of all equal points is called
-different below `ALPHA`, whatever the dependence between points.
+variance τ² of two sweeps of equal code, one round each, by ranges of times. The whole of τ² is
+added, with the few degrees of freedom of its heavy tails. With one round on either side the error
+is the larger of τ² and 2·s², plus the variance that the single rounds' own intervals give. A gate
+fails on one point, so Holm's step-down keeps the chance that any equal point is called different
+below `ALPHA`, however the points depend on each other.
 
-**Two kernels.** Their times are paired within each visit, where they are neighbours in time.
+**Two kernels.** Their times are paired within each visit, where they are timed close together.
 """
 
 import argparse
@@ -49,8 +49,8 @@ VERDICTS = (*CHANGED, "unclear", "same", "no time")
 def noise_at(times_us: Floats) -> tuple[Floats, Floats, Floats]:
     """Scale, degrees of freedom and floor of the recorded noise at each time.
 
-    A t with ``scale`` and ``df`` fits the logarithms of the ratios of the ``points`` of a range, up
-    to ``below_us`` (NaN: any longer); 5 % of them exceed ``floor``.
+    A t distribution of ``scale`` and ``df`` fits the logarithms of the ratios in a range of times,
+    which ends at ``below_us`` (NaN: no end); 5 % of the ``points`` there exceed ``floor``.
     """
     ranges = pd.DataFrame(NOISE["ranges"])
     place = np.searchsorted(ranges["below_us"].dropna(), times_us, side="right")
@@ -66,7 +66,7 @@ def arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--kernels", type=_variants, metavar="A,B", help=two)
     beside = "default: compare/ in the rows"
     command.add_argument("--out", type=Path, metavar="DIR", help=beside)
-    least = "a change of less counts for nothing (default: 2%%)"
+    least = "smaller changes are ignored (default: 2%%)"
     command.add_argument("--threshold", type=share, default=THRESHOLD, metavar="2%", help=least)
 
 
@@ -113,8 +113,8 @@ def run(options: argparse.Namespace) -> int:
 def matched(base: pd.DataFrame, head: pd.DataFrame) -> pd.DataFrame:
     """Every point of either set, one line each.
 
-    One that failed before it was timed has no protocol: it stands for those of its other rows. Each
-    sweep, card and round is a visit of its own, of which the last row counts.
+    A row that failed before it was timed has no protocol; it counts under each protocol of its
+    point. A sweep, card and round are one visit, of which the last row counts.
 
     Returns:
         The point, its ``variant``, and the columns of `_visited` after ``base_`` and ``head_``.
@@ -126,7 +126,7 @@ def matched(base: pd.DataFrame, head: pd.DataFrame) -> pd.DataFrame:
     never = rows[~tried].drop(columns=PROTOCOL).reset_index().merge(known, "left", POINT)
     rows = pd.concat([rows[tried], never.set_index("index")]).sort_index(kind="stable")
     rows[PROTOCOL] = rows[PROTOCOL].fillna("")
-    # code edited since leaves stale rows of another key before the newest one
+    # edited code leaves stale rows, under another key, before the newest one
     rows = rows.drop_duplicates([*place, "side", "sweep", "card", "round"], keep="last")
     sides = _visited(rows, [*place, "side"])
     points = pd.concat([sides.xs(one, level="side").add_prefix(f"{one}_") for one in SIDES], axis=1)
@@ -138,15 +138,15 @@ def matched(base: pd.DataFrame, head: pd.DataFrame) -> pd.DataFrame:
 
 
 def _visited(rows: pd.DataFrame, place: list[str]) -> pd.DataFrame:
-    """The visits of each set to each point: how many, with what outcome, and their logarithms."""
-    # `squares` are the squared deviations of the rounds, or of the recordings where there are
-    # several; `within` is the variance of an only round by its interval
+    """For each set and point: how many visits, their outcomes, and the logarithms of times."""
+    # `squares` sums the squared deviations of the rounds, or of the recordings if there are
+    # several; `within` is the variance of a single round, from its interval
     known, bad = undisturbed(rows[timed(rows)], place), rows[rows["status"] != "ok"]
     names = ["time_us", "time_low_us", "time_high_us"]
     logs, low, high = (known[name].astype(float).map(np.log) for name in names)
     within = ((high - low).where(low < high, 0.0) / 2 / Z95) ** 2
     by_place = [known[name] for name in place]
-    # rounds of one recording are not independent witnesses beside another recording
+    # beside another recording, the rounds of one recording are not independent
     several = known.groupby(place)["recording"].transform("nunique").gt(1)
     unit = known["recording"].where(several, known["round"].astype(str))
     means = logs.groupby([*by_place, unit.rename("unit")]).mean()
@@ -182,7 +182,7 @@ def judged(points: pd.DataFrame, threshold: float = THRESHOLD) -> pd.DataFrame:
     difference = (timed["head_log"] - timed["base_log"]).to_numpy(float)
     error, df, floor = _errors(timed)
     p, limit = holm(2 * stdtr(df, -np.abs(difference) / error)), np.log1p(threshold)
-    # the chance of such a slowdown if it were no more than the threshold: a family of its own
+    # p of a slowdown beyond the threshold: a family of tests with its own correction
     beyond = holm(stdtr(df, (limit - difference) / error)) <= ALPHA / 2
     alone = quantile(ALPHA / 2, df) * error
     every = quantile(ALPHA / 2 / max(len(timed), 1), df) * error
@@ -209,20 +209,16 @@ def _errors(timed: pd.DataFrame) -> tuple[Floats, Floats, Floats]:
         timed[[f"{side}_{name}" for side in SIDES]].to_numpy(float)
         for name in ("log", "rounds", "squares", "within")
     )
-    freedom, summed = counts.sum(axis=1) - 2, squares.sum(axis=1)
+    freedom = np.maximum(counts.sum(axis=1) - 2, 1)
     scale, shape, floor = noise_at(np.exp(logs.mean(axis=1)))
-    variance = summed / np.maximum(freedom, 1)
+    variance = squares.sum(axis=1) / freedom
     single = counts.min(axis=1) == 1
-    # two sweeps of one round each differ so; rounds may vary more here than they did there
+    # two sweeps of one round each: the noise recorded, or that of the rounds if it is larger
     between = np.where(single, np.maximum(scale**2, 2 * variance) + within.sum(axis=1), scale**2)
     measured = np.where(single, 0.0, variance * (1 / counts).sum(axis=1))
-    error = measured + between
-    # Welch and Satterthwaite; rounds that are equal to the last digit leave nothing to divide by
-    spread = measured**2 / np.maximum(freedom, 1) + between**2 / shape
-    most = 1000.0  # beyond, t is the normal within 0.3 % of a quantile, and on the wide side
-    df = np.where(spread > 0, error**2 / np.where(spread > 0, spread, 1), most)
-    least = 1e-6  # a standard error, where nothing varies at all
-    return np.sqrt(np.maximum(error, least**2)), np.minimum(df, most), floor
+    error = measured + between  # no recorded noise is 0
+    df = error**2 / (measured**2 / freedom + between**2 / shape)  # Welch–Satterthwaite
+    return np.sqrt(error), df, floor
 
 
 def by_kernel(points: pd.DataFrame, notes: Sequence[str] = ()) -> Table:
@@ -269,7 +265,7 @@ def _changed(points: pd.DataFrame) -> Table:
 
 
 def _notes(base: Inputs, head: Inputs, points: pd.DataFrame) -> Iterator[str]:
-    """Notes for the reader: other differences, points of one side, weak points."""
+    """Notes for the reader: other differences, unmatched points, points with weak evidence."""
     sides = base, head
     facts = [list({id(e): e for e in side.frame["environment"]}.values()) for side in sides]
     for name in ("torch", "triton", "cuda", "driver", "python", "commit", "dirty", "mark"):
@@ -286,11 +282,11 @@ def _notes(base: Inputs, head: Inputs, points: pd.DataFrame) -> Iterator[str]:
     timed = points[points["base_rounds"].gt(0) & points["head_rounds"].gt(0)]
     if single := int(timed[["base_rounds", "head_rounds"]].min(axis=1).eq(1).sum()):
         how = "judged by the recorded noise between two sweeps, which is wide"
-        yield f"Of one round on a side: {_many(single)}, {how}; rounds=8 resolves far less."
+        yield f"Of one round on a side: {_many(single)}, {how}; rounds=8 resolves much more."
     if others := sorted(set(timed["gpu"]) - {gpu := NOISE["gpu"]}):
         yield f"The noise between sweeps was recorded on {gpu}, not on {', '.join(others)}."
     if flagged := int((timed["base_suspect"].eq(True) | timed["head_suspect"].eq(True)).sum()):
-        yield f"Suspect rows count only where a point has no others: rows of {_many(flagged)}."
+        yield f"Suspect rows count only at points without others, here at {_many(flagged)}."
 
 
 def _many(count: int) -> str:
@@ -334,10 +330,10 @@ def _run_kernels(inputs: Inputs, names: Sequence[str]) -> int:
     note = (
         f"Geometric mean {geometric_mean(found['ratio']):.3f} over {_many(len(found))}. By 95 % "
         f"intervals {one} is faster at {found['low'].gt(1).sum()} and {other} at "
-        f"{found['high'].lt(1).sum()}; of equal points one in twenty would be called so."
+        f"{found['high'].lt(1).sum()}; one in twenty equal points would be called either."
     )
     if doubtful:
-        note += f" Of their rows {doubtful} are suspect, as the sweep said at its end."
+        note += f" {doubtful} of their rows are suspect, as the sweep said at its end."
     shown = found.assign(**{name: found[name].map("{:.4f}".format) for name in numbers})
     made = table(f"Time of {other} over {one}, µs", shown, [note], found)
     print(made.plain(), note, *write_table(inputs.out, "kernels", made), sep="\n")

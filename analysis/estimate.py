@@ -1,10 +1,10 @@
 """Every statistic of times: intervals, ratios, geometric means, rounds, t and Holm's correction.
 
-The samples of one visit share the machine's state of that moment, and rounds their recording's
-card, host and driver. So an interval is of the highest level that varies (Kalibera & Jones,
-ISMM'13): of recordings where there are several, else of rounds. Both are few, so their logarithms
-get Student's t interval: resampling three values gives nothing beyond the three. Of a single round
-every function gives the row's own interval, which describes no other round.
+The samples of one visit share the state of the machine, and the rounds of one recording share its
+card, host and driver. So an interval is over the highest level that varies (Kalibera & Jones,
+ISMM'13): over recordings if there are several, else over rounds. Both are few, so their logarithms
+get Student's t interval; resampling three values would add nothing. A single round gives only its
+own interval, which says nothing about other rounds.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from scipy import special  # scipy.stats calls the same functions and takes four
 
 from experiments.data import statistics
 
-RESOLUTION_US = 0.032  # of CUDA events on an H200; what is taken where samples do not show it
+RESOLUTION_US = 0.032  # step of CUDA events on an H200, used where samples show no step
 Rounds = Sequence[Sequence[float]]  # the samples of each round, µs
 Floats = NDArray[np.float64]
 
@@ -39,24 +39,24 @@ class Estimate:
     def __truediv__(self, other: Estimate) -> Estimate:
         """The ratio of two positive numbers, with the widest interval that both allow.
 
-        It has no upper end where the divisor may be nothing, as a difference of times may.
+        The upper end is infinite if the divisor may be zero, as a difference of times may.
         """
         ends = self.low / other.high, self.high / other.low if other.low > 0 else math.inf
         return Estimate(self.value / other.value, *ends, self.labels + other.labels)
 
     def of(self, labels: Iterable[int]) -> Self:
-        """The same, of the rows with these labels."""
+        """The same estimate, with the labels of its rows."""
         return replace(self, labels=tuple(map(int, labels)))
 
 
 def geometric_mean(values: Iterable[float]) -> float:
-    """The geometric mean of positive numbers, as ratios are averaged; NaN of none."""
+    """The geometric mean of positive numbers, as ratios are averaged; NaN if there are none."""
     logs = [math.log(value) for value in values]
     return math.exp(math.fsum(logs) / len(logs)) if logs else math.nan
 
 
 def log_reach(values: Iterable[float]) -> float:
-    """Half the 95 % t interval of the mean logarithm of two or more positive numbers."""
+    """Half the width of the 95 % t interval of the mean logarithm of two or more numbers."""
     logs = np.log(np.asarray(list(values), float))
     error = float(np.std(logs, ddof=1)) / math.sqrt(logs.size)
     return float(quantile(0.025, logs.size - 1)) * error
@@ -65,10 +65,10 @@ def log_reach(values: Iterable[float]) -> float:
 def over_recordings(recordings: Iterable[Sequence[float]], resolution: float = 0.0) -> Estimate:
     """The geometric mean of positive numbers such as ratios of times, with its 95 % t interval.
 
-    Of several recordings each counts with the geometric mean of its rounds, and the interval is of
-    these. Of one recording it is of its rounds, and says nothing of another card or host.
+    Each of several recordings contributes the geometric mean of its rounds, and the interval is
+    over recordings. For one recording it is over rounds and says nothing of other hosts.
 
-    ``resolution`` is what the number is uncertain by however many rounds agree, as a logarithm.
+    ``resolution`` is the part of the uncertainty, as a logarithm, that more rounds do not reduce.
     """
     known = [list(rounds) for rounds in recordings]
     means = list(map(geometric_mean, known))
@@ -80,11 +80,11 @@ def over_recordings(recordings: Iterable[Sequence[float]], resolution: float = 0
 
 
 def of_rounds(*timed: Rounds, recordings: Sequence[Hashable] | None = None) -> Estimate:
-    """The geometric mean over rounds of the medians of one, µs, or of the ratios first / second.
+    """The geometric mean over rounds: of one variant's medians, µs, or of two variants' ratios.
 
-    The variants of one round are neighbours in time, so what moves both leaves the ratio alone. The
-    interval comes from `over_recordings`; of a single round it is the round's own. ``timed`` has
-    the samples of each round, µs, of one variant or of two; ``recordings`` says whose each is.
+    The variants of a round are timed close together, so what slows both cancels in the ratio. The
+    interval comes from `over_recordings`; for a single round it is the round's own. ``timed`` has
+    each round's samples, µs, of one variant or two; ``recordings`` names their recordings.
     """
     if not timed[0] or not all(len(samples) for rounds in timed for samples in rounds):
         raise ValueError("statistics of rounds need a round, and samples in each")
@@ -96,8 +96,8 @@ def of_rounds(*timed: Rounds, recordings: Sequence[Hashable] | None = None) -> E
     values = reduce(truediv, medians).tolist()
     for name, value in zip(recordings or [None] * len(values), values, strict=True):
         found.setdefault(name, []).append(value)
-    # medians are whole steps of the timer, the least distance of two samples, to 1 ns: half a step
-    # of each is what they resolve at best
+    # a median resolves at best half a step of the timer; the step is the least distance between two
+    # samples rounded to 1 ns
     resolution = 0.0
     for rounds, one in zip(timed, medians, strict=True):
         apart = np.diff(np.unique(np.round(np.concatenate(rounds), 3)))
@@ -107,12 +107,12 @@ def of_rounds(*timed: Rounds, recordings: Sequence[Hashable] | None = None) -> E
 
 
 def quantile(level: ArrayLike, df: ArrayLike) -> Floats:
-    """The t above which lies a share ``level`` (at most one half) of the distribution."""
+    """The t that a share ``level`` (at most one half) of Student's distribution exceeds."""
     return np.asarray(-special.stdtrit(df, level))
 
 
 def holm(p: Floats) -> Floats:
-    """Holm's adjusted p values: those at most alpha are found, at that family-wise error."""
+    """Holm's adjusted p values: rejecting those up to alpha bounds the family-wise error by it."""
     order = np.argsort(p, kind="stable")
     adjusted = np.empty_like(p)
     adjusted[order] = np.maximum.accumulate(np.arange(p.size, 0, -1) * p[order]).clip(max=1.0)

@@ -22,18 +22,18 @@ import yaml
 from experiments.data.files import write_file
 
 NOTES = yaml.safe_load(Path(__file__).with_name("notes.yaml").read_text(encoding="utf-8"))
-LONGEST_NAME = 80  # characters of a name that are kept: a file's name holds 255 bytes
-LONGEST_TEXT = 400  # characters of a sentence that are kept
+LONGEST_NAME = 80  # characters kept of a name; a file's name can have 255 bytes
+LONGEST_TEXT = 400  # characters kept of a sentence
 
 _NUMBER = re.compile(r"[-+~<>≤≥]?\d[\d,.]*(?:$|[ %–×(±])")
-# a spreadsheet runs a cell that begins with one of these, the full-width ones included
+# a spreadsheet runs a cell that begins with one of these (the last four are full-width)
 _FORMULA = tuple("=+-@＝＋－＠")
 _SIGNED = r"[-+]?\d[\d,]*(?:\.\d*)?(?:e[-+]?\d+)?"
 _SPREADSHEET_NUMBER = re.compile(rf"{_SIGNED}(?: to {_SIGNED})?(?: ?[%×])?")
 
 
 class Cell(str):
-    """Plain text that is ``strong``, set in bold, or leads to ``link``, an address of ours."""
+    """A cell's text: bold if ``strong``; if ``link`` is set, it leads to that trusted address."""
 
     strong: bool
     link: str
@@ -52,12 +52,12 @@ class Table:
     title: str
     heads: Sequence[str]
     lines: Sequence[Sequence[str]]
-    notes: Sequence[str] = field(default=())  # what a reader must know, below the table
-    data: pd.DataFrame | None = None  # the same for machines, in the CSV; None: the cells are
+    notes: Sequence[str] = field(default=())  # sentences below the table
+    data: pd.DataFrame | None = None  # for machines: what the CSV holds, by default the cells
 
     @property
     def numeric(self) -> list[bool]:
-        """Which columns hold numbers, more of them than texts, and are aligned to the right."""
+        """Which columns hold more numbers than texts; those are aligned to the right."""
         columns = [[line[i] for line in self.lines] for i in range(len(self.heads))]
         filled = [[cell for cell in column if cell not in ("", "–", "—")] for column in columns]
         return [2 * sum(map(bool, map(_NUMBER.match, cells))) > len(cells) for cells in filled]
@@ -102,7 +102,7 @@ def texts(name: str, **facts: Any) -> list[str]:
 def table(
     title: str, frame: pd.DataFrame, notes: Sequence[str] = (), data: pd.DataFrame | None = None
 ) -> Table:
-    """A frame as a table: its columns as they are named, but for the rows behind its lines."""
+    """A frame as a table that leaves out the columns of `BEHIND`; the CSV has them."""
     shown = frame.drop(columns=[*BEHIND], errors="ignore")
     lines = [list(map(_text, line)) for line in shown.to_numpy(object)]
     return Table(title, list(map(str, shown)), lines, notes, frame if data is None else data)
@@ -118,7 +118,7 @@ def keys_of(frame: pd.DataFrame, labels: Iterable[int]) -> tuple[str, str]:
 
 
 def joined(values: Iterable[str]) -> str:
-    """Distinct texts in one cell of a CSV."""
+    """The distinct texts, sorted, as one cell of a CSV."""
     return " ".join(sorted(set(values)))
 
 
@@ -126,7 +126,7 @@ BEHIND = {"keys": ("key", joined), "recordings": ("recording", joined)}  # for `
 
 
 def csv_of(text: str) -> str:
-    """A cell as CSV: a spreadsheet would run a formula, so that gets a leading apostrophe.
+    """A cell of a CSV; a formula, which a spreadsheet would run, gets a leading apostrophe.
 
     Source: OWASP, CSV Injection.
     """
@@ -136,8 +136,8 @@ def csv_of(text: str) -> str:
 
 
 def markdown_of(text: str, cell: bool = True) -> str:
-    """A cell as Markdown; with ``cell=False`` a paragraph, where a bar is not a border."""
-    # a link or a tag that a row holds stays text; in a paragraph, words may be set as code
+    """A cell as Markdown, or with ``cell=False`` a paragraph, in which ``|`` is no border."""
+    # a row's links and tags are escaped; in a paragraph, backticks may mark code
     safe = re.sub(r"[\\`*]|\](?=\()" if cell else r"\\|\](?=\()", r"\\\g<0>", visible(text, None))
     safe = re.sub(r"&(?=#?\w+;)", "&amp;", safe).replace("<", "&lt;")
     if cell:
@@ -151,7 +151,7 @@ def markdown_of(text: str, cell: bool = True) -> str:
 def visible(text: str, longest: int | None = LONGEST_TEXT) -> str:
     """Text from a file as one line of printable characters: escape sequences are disarmed.
 
-    What is longer than ``longest`` is cut, and a hash of the whole keeps it apart from its like.
+    A longer text is cut to ``longest`` characters, of which the last are a hash of all of it.
     """
     if not text.isprintable():
         letters = " ".join(text.split())
@@ -183,7 +183,7 @@ def number_text(value: float | None, digits: int | None = None) -> str:
 
 
 def _text(value: Any, exact: bool = False) -> str:
-    """A cell's text; ``exact`` is for machines."""
+    """A cell's text; with ``exact`` as the CSV has it."""
     if isinstance(value, bool | np.bool_):
         return str(bool(value)).lower() if exact else "yes" if value else "no"
     if isinstance(value, float) and exact:

@@ -1,7 +1,7 @@
-"""Rows on disk as one table with the derived columns, and the records and declarations beside them.
+"""Reads rows as one table with derived columns, and the records and declarations beside them.
 
-What a command reads is one `Inputs`. Rows may be anybody's: only plain files are read, each of
-bounded size, and every text is made printable here, once, for any page or terminal.
+A command reads one `Inputs`. Rows may come from strangers: only plain files of bounded size are
+read, and every text is made printable here, for any page or terminal.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from experiments.data.rows import COUNTERS, Row, read_rows, rows_files
 
 REFERENCE = Path("outputs") / "reference"
 COUNTED = REFERENCE / "counts"  # counts and traces, which are the same on every machine
-MOST_ROWS = 3_000_000  # that fit a large machine's memory
+MOST_ROWS = 3_000_000  # as many as fit in a large machine's memory
 _NAMES = ("key", "sweep", "recording", "operation", "roof", "kernel", "dtype", "gpu", "backend")
 _TEXTS = ("params", "reason", "suspect", "environment", "stop_reason", "model_formula", "throttled")
 R = TypeVar("R", bound=Record)
@@ -40,7 +40,7 @@ Key = tuple[str, str, int, int, str]
 
 @dataclass(frozen=True)
 class Records:
-    """Counts, traces and counters, each once and in a fixed order."""
+    """Counts, traces and counters, without duplicates and in a fixed order."""
 
     counts: tuple[Count, ...] = ()
     traces: tuple[Trace, ...] = ()
@@ -60,26 +60,26 @@ class Inputs:
     frame: pd.DataFrame  # all the rows, as `load` gives them
     records: Records  # beside them
     declarations: Mapping[str, Declaration]  # what each variant declares, by label
-    ours: str = ""  # the kernel compared with the public ones; empty for the one of ``conf/kernel``
+    ours: str = ""  # compared with the public ones; empty: the kernel that ``conf/kernel`` names
 
     @cached_property
     def by_gpu(self) -> dict[str, Inputs]:
-        """The same with each card's rows alone, the card with most rows first."""
+        """These inputs for each card, with only its rows; the card with most rows comes first."""
         alone = {str(gpu): rows for gpu, rows in self.frame.groupby("gpu")}
         gpus = sorted(alone, key=lambda gpu: -len(alone[gpu]))
         return {gpu: replace(self, frame=alone[gpu]) if gpus[1:] else self for gpu in gpus}
 
     @cached_property
     def points(self) -> dict[str, pd.DataFrame]:
-        """By operation our kernel beside the public ones, as `analysis.points.points` gives it."""
+        """By operation, the result of `analysis.points.points`: ours beside the public kernels."""
         return all_points(self.frame, self.ours)
 
     @cached_property
     def main(self) -> pd.DataFrame:
-        """The rows of one set for each operation and card, with those of its roof in the same set.
+        """For each card and operation the rows of one set, and the rows of its roof in that set.
 
-        Softmax comes from the set that timed most of the sources' variants, every other operation
-        from the set that timed most of its kernels; of equal ones the one with more times counts.
+        For softmax it is the set that timed the most of the sources' variants, for any other
+        operation the set that timed the most of its kernels; of equal sets, that with more times.
         """
         frame = self.frame
         known, kept = frame[timed(frame)], pd.Series(False, frame.index)
@@ -98,11 +98,11 @@ class Inputs:
 def read_inputs(rows: Path | None, out: Path | None, kind: str, ours: str = "") -> Inputs:
     """The inputs of the command ``kind``; see `Inputs`.
 
-    ``rows`` is by default `REFERENCE`, the recorded ones. ``out`` is by default ``kind/`` in the
-    folder of the rows, and ``outputs/<kind>`` for the recorded ones.
+    ``rows`` defaults to `REFERENCE`, the recorded rows. ``out`` defaults to ``kind/`` in the folder
+    of the rows, or to ``outputs/<kind>`` for the recorded rows.
 
     Raises:
-        RowsError: there are no rows, no such kernel, or a malformed file; it names file and line.
+        RowsError: no rows, an unknown kernel, a linked ``out``, or a malformed file (named).
     """
     rows = rows or REFERENCE
     frame, folder = load(rows), rows.parent if rows.is_file() else rows
@@ -124,11 +124,11 @@ def load(rows: Path | str) -> pd.DataFrame:
     """Every point below a folder, or in one file, with the derived columns.
 
     ``rows`` is a sweep's folder, a recording, a folder of several such as ``outputs/reference``, or
-    one ``rows.jsonl`` or ``rows.jsonl.gz``. A point counts once, at its last attempt. A number that
+    one ``rows.jsonl`` or ``rows.jsonl.gz``. Each point has one row, its last attempt. A number that
     does not apply is NaN. Units are in the columns' names; ``above_roof`` is a bool, ``settings``
     the tunables as text. ``recording`` names the sweep and the card, ``set`` the folder that holds
-    the recording: rows of two sets are never compared. A row without samples has its interval's
-    ends and its middle in their place.
+    the recording: rows of two sets are never compared. A row without samples gets its median and
+    the ends of its interval as samples.
 
     Raises:
         RowsError: a line is malformed (named by file and line), or there are no rows at all.
@@ -155,11 +155,11 @@ def load(rows: Path | str) -> pd.DataFrame:
         line["set"] = sets[line["sweep"]]
         line |= {name: visible(line[name], LONGEST_NAME) or "(no name)" for name in _NAMES}
         for name in _TEXTS:
-            if (one := id(line[name])) not in known:  # rows share few objects
+            if (one := id(line[name])) not in known:  # many rows share one object
                 known[one] = shown(line[name])
             line[name] = known[one]
-    frame = pd.DataFrame(lines, dtype=object)  # texts of pyarrow's are slower to group
-    # a column of nulls alone must be numbers too, where rows keep a number or null
+    frame = pd.DataFrame(lines, dtype=object)  # pyarrow strings are slower to group
+    # a numeric field must give a numeric column, even if it is null in every row
     fields = Row.model_json_schema()["properties"].items()
     kept = {name: {x.get("type") for x in one.get("anyOf", [one])} for name, one in fields}
     numbers = [name for name, kinds in kept.items() if kinds <= {"integer", "number", "null"}]
@@ -170,7 +170,7 @@ def load(rows: Path | str) -> pd.DataFrame:
 
 
 def _set_of(path: Path, top: Path) -> str:
-    """The folder, below the one asked for, that holds the sweep of a file of rows; else empty."""
+    """The folder below ``top`` that holds the sweep of a file of rows; empty for ``top`` itself."""
     if path == top:
         return ""
     inside = [one for one in path.parents if one == top or top in one.parents]
@@ -179,7 +179,7 @@ def _set_of(path: Path, top: Path) -> str:
 
 
 def load_records(rows: Path) -> Records:
-    """The records below ``rows`` and, where these lack a kind, those counted for every machine.
+    """The records below ``rows``; counts or traces that are missing there come from `COUNTED`.
 
     Raises:
         RowsError: a line is not a record of its file's kind; it names file and line.
@@ -194,7 +194,7 @@ def load_records(rows: Path) -> Records:
 
 
 def _records(kind: type[R], paths: Iterable[Path]) -> tuple[R, ...]:
-    """The records of several files, each thing once: the last of a file, of the first file."""
+    """The records of several files; of duplicates the last line of the first file counts."""
     known: dict[tuple[Key, str], R] = {}
     for path in sorted(paths, reverse=True):
         for one in read_models(path, kind):
@@ -218,14 +218,14 @@ def kernel_name(label: str) -> str:
 
 
 def key_of(record: Mapping[str, Any]) -> Key:
-    """What a row and a record of the same variant, shape and dtype share."""
+    """The key that a row and a record of the same variant, shape and dtype share."""
     params = json.dumps(record["params"], sort_keys=True, default=str)
     name = kernel_name(record["kernel"])
     return name, params, int(record["rows"]), int(record["cols"]), record["dtype"]
 
 
 def rows_hash(frame: pd.DataFrame) -> str:
-    """A short hash of which rows these are and what they measured, in whatever order they come."""
+    """A short hash of the rows' identities and results, independent of their order."""
     columns = ["sweep", "key", "card", "round", "attempt", "status", "time_us"]
     lines = map(" ".join, zip(*(map(str, frame[c].tolist()) for c in columns), strict=True))
     return hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()[:12]

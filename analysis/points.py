@@ -1,11 +1,11 @@
 """One tidy frame of points: our kernel beside the public ones and the roof, visit by visit.
 
-A point is a shape and dtype under one protocol on one GPU. At a point a rival's time stands over
-ours in the same visit, which is a round of a recording. One kernel of each operation stands for
-this project; ``by:`` in ``conf/kernel`` says who made the others. Rows of two sets are never mixed:
-of each operation and card, for tuned widths and for others, the set with most public kernels
-counts, of those with `ENOUGH` points, and where several have as many, the one with most points.
-The mean of ratios, its interval and the share of a roof are defined here, once.
+A point is a shape and dtype under one protocol on one GPU. A visit is one round of a recording; a
+rival's time is divided by ours only within a visit. One kernel of each operation represents this
+project; ``by:`` in ``conf/kernel`` says who made the others. Rows of two sets are never mixed: one
+set is used for each operation, card and kind of width (tuned or not). Of the sets with `ENOUGH`
+points it is the one with the most public kernels, then the one with the most points. Only this
+module defines the mean of ratios, its interval and the share of a roof.
 """
 
 import math
@@ -24,7 +24,7 @@ from experiments.data.jobs import OURS, kernel_makers, named_grids
 from experiments.data.rows import ITEM_BYTES
 
 ROOF = "roof"
-MAKERS = {  # and their names, as tables list them
+MAKERS = {  # the makers of public kernels, and their names, in the order of tables
     "torch": "PyTorch",
     "compile": "torch.compile",
     "liger": "Liger",
@@ -35,19 +35,19 @@ MAKERS = {  # and their names, as tables list them
     "trl": "TRL",
 }
 TUNED = ("quack", "wide", "small_batch", "batch", "few_wide")  # the grids `auto` was tuned on
-SEEN = (1280, 20480, 50257)  # widths of `held_out` that kernels were changed for since
-LARGE_BYTES = 256_000_000  # moved: from here on memory alone decides
-SHORT_US = 25.0  # below, an H200 flips every kernel between two values half a microsecond apart
-ENOUGH = 0.2  # of the points of the set with most, for a set to speak for a card
-NEARLY_ALL = 0.9  # of the points, which each recording has where recordings are the unit
+SEEN = (1280, 20480, 50257)  # widths of the grid `held_out` that kernels were tuned for later
+LARGE_BYTES = 256_000_000  # bytes moved; from here on only memory bandwidth limits
+SHORT_US = 25.0  # µs; below, times on an H200 flip between two values half a microsecond apart
+ENOUGH = 0.2  # share of the largest set's points that a set needs to be used
+NEARLY_ALL = 0.9  # share of points that all recordings need for an interval over recordings
 NEEDS = (
     "timed rows of our kernel beside a public one, such as auto and torch "
     "(make sweep EXPERIMENT=limits)"
 )
 PLACE = ["gpu", "timer", "cache", "rows", "cols", "dtype"]
 VISIT = ["recording", "round"]
-SPOKEN = ["gpu", "tuned"]  # what one set of an operation's rows speaks for
-NAMED = {  # what columns of rows are called here
+SPOKEN = ["gpu", "tuned"]  # one set of an operation's rows is used for each of these
+NAMED = {  # columns of rows, and their names here
     "time_us": "us",
     "time_low_us": "low_us",
     "time_high_us": "high_us",
@@ -62,11 +62,11 @@ ENDS = ["ratio", "low", "high"]
 
 @dataclass(frozen=True)
 class Mean(Estimate):
-    """One number of many points, with its 95 % interval."""
+    """The mean of many points, with its 95 % interval."""
 
     points: int = 0
     recordings: int = 1
-    units: str = "samples"  # or what the interval is over: ``recordings``, ``widths``, ``rounds``
+    units: str = "samples"  # or over what the interval is: ``recordings``, ``widths``, ``rounds``
 
 
 @cache
@@ -76,7 +76,7 @@ def maker(kernel: str) -> str:
 
 
 def peer_order(kernel: str) -> tuple[int, str]:
-    """Sorts public kernels as tables list them."""
+    """The sort key of public kernels, in the order of tables."""
     return ([*MAKERS, maker(kernel)].index(maker(kernel)), kernel)
 
 
@@ -86,16 +86,16 @@ def points(frame: pd.DataFrame, operation: str = OPERATION, ours: str = "") -> p
     ``ours`` is the kernel that stands for us; empty for the one that ``conf/kernel`` names.
 
     Returns:
-        A line per place, visit and kernel in the order of tables: `COLUMNS` with the names of
-        `NAMED`. ``role`` is ``ours``, ``peer`` or ``roof``, ``label`` the row's label in ``frame``.
-        Of a kernel with several settings the fastest counts.
+        A line per place, visit and kernel in the order of tables: `COLUMNS`, renamed by `NAMED`.
+        ``role`` is ``ours``, ``peer`` or ``roof``, ``label`` the row's label in ``frame``. Of a
+        kernel's settings only the fastest at each visit counts.
     """
     mine = frame["operation"] == operation
     roofs = set(frame.loc[mine, "roof"]) - {operation}
     known = sorted(frame.loc[mine, "kernel"].unique())
     own = ours or next((name for name in known if maker(name) == OURS), "")
     by = frame["kernel"].map(maker)
-    # an A/A sweep has each kernel under two names with a mark, which are no rivals
+    # an A/A sweep has each kernel under two marked names; those are no rivals
     role = pd.Series("", frame.index, dtype=object)
     bounds = frame["bounds"].eq(True) & ~frame["kernel"].str.contains("-")
     role[frame["operation"].isin(roofs) & bounds] = ROOF
@@ -107,7 +107,7 @@ def points(frame: pd.DataFrame, operation: str = OPERATION, ours: str = "") -> p
     grids = TUNED if operation == OPERATION else {*named_grids()} - {"tutorial"}
     tuned = {*SEEN, *(n for grid in grids for _, n, _ in named_grids()[grid])}
     here = here.assign(tuned=here["cols"].isin(tuned)).astype({"compulsory_bytes": "int64"})
-    # a kernel edited since leaves stale rows before the newest one
+    # an edited kernel leaves stale rows before the newest one
     visit = [*PLACE, *VISIT]
     here = here.drop_duplicates([*visit, "kernel", "settings"], keep="last")
     here = here.sort_values("time_us", kind="stable").drop_duplicates([*visit, "kernel"])
@@ -130,9 +130,9 @@ def points(frame: pd.DataFrame, operation: str = OPERATION, ours: str = "") -> p
 
 
 def all_points(frame: pd.DataFrame, ours: str = "") -> dict[str, pd.DataFrame]:
-    """By operation the `points` of each that has any, softmax first.
+    """The `points` of each operation that has any, by its name, softmax first.
 
-    ``ours`` is a kernel that stands for us in its operation.
+    ``ours`` represents us in its own operation; in others the kernel of ``conf/kernel`` does.
     """
     found = {}
     for name, own in frame.groupby("operation")["kernel"].unique().items():
@@ -143,23 +143,23 @@ def all_points(frame: pd.DataFrame, ours: str = "") -> dict[str, pd.DataFrame]:
 
 
 def groups(found: pd.DataFrame) -> list[pd.DataFrame]:
-    """The points of each GPU, timer and cache, tuned widths apart from those held out."""
+    """The points split by GPU, timer and cache, and by whether their widths were tuned for."""
     return [one for _, one in found.groupby(["gpu", "timer", "cache", "tuned"], sort=False)]
 
 
 def pairs(found: pd.DataFrame, over: str = "peers") -> pd.DataFrame:
-    """A rival's time and ours in every visit that both share.
+    """A rival's time and our time in every visit that has both.
 
     Args:
         found: Points of one operation.
-        over: ``peers`` for the fastest public kernel at each place, ``roof`` for the fastest
-            kernel that only moves, a maker for the fastest of that one's, or a kernel.
+        over: ``peers``: the fastest public kernel at each place; ``roof``: the fastest kernel
+            that only moves data; a maker: its fastest kernel; or the name of a kernel.
 
     Returns:
-        A line per place and visit, without suspect visits where a place has others: ``rival_us``,
+        A line per place and visit, without suspect visits if a place has others: ``rival_us``,
         ``us`` and their ``ratio``, the rival's name as ``kernel``, the columns of our row, and
-        those of the rival's with ``_rival``. ``less`` is the bytes that the operation moves over
-        those that the rival's operation moves: 1 but for a roof.
+        those of the rival's with ``_rival``. ``less`` is the bytes that our operation moves over
+        those that the rival's operation moves; it is 1 unless the rival is a roof.
     """
     roof = over == ROOF
     others = found[found["role"] == (ROOF if roof else "peer")]
@@ -184,12 +184,12 @@ def pairs(found: pd.DataFrame, over: str = "peers") -> pd.DataFrame:
 
 
 def ratios(found: pd.DataFrame, over: str = "peers") -> pd.DataFrame:
-    """How many times as fast ours is as a rival at each place; `pairs` says which rival.
+    """How many times as fast as a rival ours is, at each place; `pairs` explains ``over``.
 
     Returns:
         A line per place: the first of its `pairs`, with ``ratio``, ``low`` and ``high`` over its
-        visits, mean ``us`` and ``rival_us``, ``large``, ``short``, ``above_roof`` (ours beats the
-        roof by more than its interval in most visits: never a win), ``name``, and its ``labels``.
+        visits, mean ``us`` and ``rival_us``, ``large``, ``short``, ``name``, ``labels`` and
+        ``above_roof``: in most visits ours beats the roof by more than its interval, no win.
     """
     both, each = pairs(found, over), list[dict[str, Any]]()
     for _, one in both.groupby(PLACE, sort=False):
@@ -213,16 +213,16 @@ def ratios(found: pd.DataFrame, over: str = "peers") -> pd.DataFrame:
 
 
 def shares(found: pd.DataFrame) -> pd.DataFrame:
-    """The share of the roof's bandwidth that ours reaches at each place that has a roof.
+    """The share of the roof's bandwidth that ours reaches, at each place that has a roof.
 
-    Of equal bytes that is the roof's time over ours. Where arithmetic alone takes longer than the
-    roof, it is the time of that arithmetic over ours.
+    If both move equal bytes it is the roof's time over ours. Where arithmetic takes longer than the
+    roof, it is the time of the arithmetic over ours.
 
     Returns:
-        A line per place like `ratios`; ``ratio``, which is ``share`` too, ``low`` and ``high`` are
-        shares, not percent.
+        A line per place like `ratios`. ``share`` equals ``ratio``; ``ratio``, ``low`` and ``high``
+        are shares, not percent.
     """
-    # the time of moving bounds nothing where arithmetic takes longer and nobody timed that
+    # where arithmetic takes an unknown time, the time of moving is no bound
     found = found[~(found["flops"].gt(0) & found["arithmetic_us"].isna())]
     lines = ratios(found, ROOF)
     lines[ENDS] = lines[ENDS].mul(lines["less"], axis=0)
@@ -238,18 +238,17 @@ def shares(found: pd.DataFrame) -> pd.DataFrame:
 
 
 def mean_share(each: pd.Series) -> float:
-    """The geometric mean of shares of the roof, one above it counted as 1; NaN of none."""
+    """The geometric mean of shares of the roof, each at most 1; NaN if there are none."""
     return geometric_mean(each.dropna().clip(upper=1))
 
 
 def geomean(found: pd.DataFrame, over: str = "peers") -> Mean | None:
-    """The geometric mean of a rival's times over ours at all points; None where it has none.
+    """The geometric mean over all points of a rival's time over ours; None without points.
 
-    A time of ours above the roof is no win: in a mean the roof's time replaces it. The interval is
-    over what was averaged. Its unit is the recording where every recording has these points, nine
-    tenths of them at least; where recordings drew widths of their own it is the width; of one
-    recording with several rounds it is the round. Of a single round the interval is what the ends
-    of the points' own intervals give.
+    A time of ours above the roof is no win: in the mean the roof's time replaces it. The interval
+    is over recordings if all of them share nearly all points (`NEARLY_ALL`), over the rounds of a
+    single recording, or over widths if recordings have different ones. Otherwise, as for a single
+    round, it is the mean of the points' own intervals.
     """
     both = pairs(found, over)
     if both.empty:
@@ -267,8 +266,7 @@ def geomean(found: pd.DataFrame, over: str = "peers") -> Mean | None:
         low, high = mean.low / mean.value, mean.high / mean.value
         units = "recordings" if recordings > 1 else "rounds"
     elif each["cols"].nunique() > 2 and recordings > 1:
-        # the jackknife (Efron and Stein 1981) leaves out each width in turn: points of one width
-        # share what is good or bad about it
+        # jackknife over widths (Efron and Stein 1981): points of one width are not independent
         widths = each.groupby("cols")["log"].agg(["sum", "size"])
         without = (each["log"].sum() - widths["sum"]) / (len(each) - widths["size"])
         error = math.sqrt((len(widths) - 1) * float(without.var(ddof=0)))
@@ -282,7 +280,7 @@ def geomean(found: pd.DataFrame, over: str = "peers") -> Mean | None:
 
 
 def _held_to_roof(found: pd.DataFrame, both: pd.DataFrame) -> Floats:
-    """Our times, µs, but where most visits are above the roof the roof's time for its bytes."""
+    """Our times, µs; where most visits are above the roof, at least the roof's time."""
     own = both["us"].to_numpy(float)
     above = both.groupby(PLACE, sort=False)["above_roof"].transform("mean") > 0.5
     if not above.any():
@@ -293,7 +291,7 @@ def _held_to_roof(found: pd.DataFrame, both: pd.DataFrame) -> Floats:
 
 
 def _joined_cards(both: pd.DataFrame) -> pd.Series:
-    """The recordings; cards that shared the points of one sweep made one of them together."""
+    """The recordings; cards that split the points of one sweep count as one recording."""
     sweep = both["recording"].str.split("/").str[0]
     again = both.assign(_sweep=sweep).duplicated(["_sweep", *PLACE, "round"])
     return both["recording"].where(sweep.isin(sweep[again]), sweep)

@@ -15,7 +15,7 @@ import sympy
 import yaml
 from pydantic import BaseModel
 
-OPERATION = "softmax"  # the sources' operation, which names and titles leave out
+OPERATION = "softmax"  # the sources' operation, which file names leave out
 M, N = sympy.symbols("M N", integer=True, positive=True)
 _CASES = re.compile(r"(?P<small>[^<≤]+) if N (?P<sign>≤|<) (?P<width>\d{1,18}) else (?P<large>.+)")
 _ONE = r"(?=[\dMN])\d{0,18}M?N?"
@@ -24,16 +24,16 @@ PUBLISHED = Path(__file__).with_name("published.yaml")
 
 
 class Series(BaseModel, frozen=True, extra="forbid"):
-    """Numbers of a figure or table over a size; ``sizes`` and each kernel's list run together."""
+    """A source's numbers over a size; each kernel has one number for each of ``sizes``."""
 
-    rows: int | None = None  # where it runs over N
-    cols: int | None = None  # where it runs over M
+    rows: int | None = None  # M, if the sizes are N
+    cols: int | None = None  # N, if the sizes are M
     sizes: tuple[int, ...]
     kernels: dict[str, tuple[float, ...]]
 
 
 class Level(BaseModel, frozen=True, extra="forbid"):
-    """A bandwidth, GB/s, that a source states of a kernel without a size, or its two ends."""
+    """A bandwidth or a range of it, GB/s, that a source states for a kernel without a size."""
 
     kernel: str
     of: Literal["peak", "plateau", "floor"]
@@ -55,24 +55,24 @@ class Source(BaseModel, frozen=True, extra="forbid"):
     dtype: str
     series: dict[str, Series] = {}
     levels: tuple[Level, ...] = ()
-    tables: dict[str, dict[str, dict[str, str]]] = {}  # by table and kernel the cells by column
+    tables: dict[str, dict[str, dict[str, str]]] = {}  # the cells, by table, kernel and column
     example: dict[str, Any] = {}  # a small case worked by hand: its input, and its printed results
     statements: tuple[dict[str, str], ...] = ()  # lines of the audit: see `claims.Finding`
 
 
 class Line(NamedTuple):
-    """Numbers that C prints of a row of its worked example, or none, beside the same in float32."""
+    """Numbers that C prints for a row of its worked example, if any, and the same in float32."""
 
     row: str
     quantity: str
     published: str
     recomputed: str  # with a digit more than is printed
-    difference: str  # the worst
+    difference: str  # the largest
     agrees: str  # ``yes`` where each number is within one unit of its last digit
 
 
 def name_of(letter: str) -> str:
-    """A source as figures and tables name it: ``K4i fused (A)``; other words as they are."""
+    """A source's name in figures and tables, ``K4i fused (A)``; other words stay as they are."""
     source = sources().get(letter)
     return f"{source.short} ({letter})" if source else letter
 
@@ -91,9 +91,9 @@ def series(name: str) -> Series:
 
 @cache
 def compared() -> tuple[Line, ...]:
-    """Every number of C's worked example, row by row; of the first row the sums of its blocks too.
+    """Every number of C's worked example, row by row; for the first row also the block sums.
 
-    The right numbers come from a plain reference, block by block.
+    The right numbers are computed here in float32, block by block.
     """
     printed, lines = sources()["C"].example, list[Line]()
     for i, given in enumerate(np.array(printed["input"], np.float32)):
@@ -130,7 +130,7 @@ def _line(row: str, quantity: str, found: Any, stated: Sequence[float], digits: 
 
 @cache
 def expression(text: str) -> sympy.Expr:
-    """The formula, also one of two cases: ``2MN if N ≤ 4096 else 4MN``.
+    """A formula as an expression; it may have two cases: ``2MN if N ≤ 4096 else 4MN``.
 
     Raises:
         ValueError: it is not a formula in M and N.
@@ -141,7 +141,7 @@ def expression(text: str) -> sympy.Expr:
         return sympy.Piecewise(
             (expression(cases["small"]), small), (expression(cases["large"]), True)
         )
-    # sympy's parser runs what it is given: it is given nothing but such terms
+    # sympy's parser runs its input, so that only polynomials in M and N may reach it
     if not _POLYNOMIAL.fullmatch(text):
         raise ValueError(f"{text!r} is not a formula in M and N, such as 8MN + 4M")
     product = re.sub(r"(?<=[\dM])(?=[MN])", "*", text)

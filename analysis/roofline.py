@@ -1,7 +1,7 @@
 """The roofline: each operation's shares of the roof, and which times their traffic explains.
 
-The prediction is the model's bytes at the bandwidth of the roof at the same shape, or, if that is
-longer, the time that matrix products or exponentials take at roofs of their own.
+The prediction is the time of the model's bytes at the roof's bandwidth at the same shape or, if
+longer, that of the matrix products or exponentials at their own roofs.
 """
 
 import argparse
@@ -27,7 +27,7 @@ COLUMNS = [
 
 
 def checked(inputs: Inputs) -> pd.DataFrame:
-    """Timed rows that have a roof, with ``predicted_us`` and ``ratio``, the time over it."""
+    """Timed rows that have a roof, with ``predicted_us`` and ``ratio``: time over prediction."""
     frame = inputs.main
     rows = frame[timed(frame) & frame["roof_gbps"].notna() & frame["model_bytes"].gt(0)]
     points = name_variants(rows[rows["operation"] != rows["roof"]])

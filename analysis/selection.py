@@ -11,14 +11,14 @@ import pandas as pd
 from analysis.published import OPERATION
 from experiments.data.rows import ITEM_BYTES
 
-# What pages call a timer; of those present a figure draws the first.
+# Timers and their names on pages, in the order in which figures prefer them.
 TIMERS = {
     "events": "CUDA events",
     "chain": "graph in a chain",
     "graph": "graph after itself",
     "host": "host clock",
 }
-# A line never mixes protocols; of those present the first is drawn, cold before warm.
+# Timer and cache in the order in which figures prefer them. A line never mixes protocols.
 PROTOCOLS = tuple((timer, cache) for cache in ("cold", "warm") for timer in TIMERS)
 SOURCED = (  # the variants that the sources describe, and what they compare them with
     *("naive", "naive_script", "torch", "three_pass", "fused", "fused_row"),
@@ -28,19 +28,19 @@ SOURCED = (  # the variants that the sources describe, and what they compare the
 
 @dataclass(frozen=True)
 class Query:
-    """What a figure would like to draw; the rows may only allow something near it."""
+    """The rows that a figure asks for; a sweep may only have similar ones."""
 
     at: int  # the size that stays fixed: M where the figure runs over N
     dtype: str
     over: str = "cols"  # the size along the x axis; ``"rows"`` is M
-    sizes: tuple[int, ...] | range | None = None  # its source's; used when ``at`` is met
+    sizes: tuple[int, ...] | range | None = None  # the source's; used if rows have ``at``
     without: tuple[str, ...] = ()  # kernels left out to stay legible; others are drawn
-    operation: str = OPERATION  # beside it stands the one that is its roof
+    operation: str = OPERATION  # drawn together with the operation that is its roof
 
 
 @dataclass(frozen=True)
 class Selection:
-    """Rows that may share axes."""
+    """Rows that one figure may draw together."""
 
     recorded: pd.DataFrame
     gpu: str  # as its driver names it
@@ -52,12 +52,12 @@ class Selection:
 
     @cached_property
     def points(self) -> pd.DataFrame:
-        """One row per variant and size, its middle visit; of failed visits alone the first."""
+        """One row per variant and size: the visit of median time, or the first if all failed."""
         return middle_visits(name_variants(self.recorded), self.query.over)
 
     @property
     def exact(self) -> bool:
-        """Whether it holds the shape and dtype asked for, so that published numbers compare."""
+        """Whether its fixed size and dtype are as asked, so that published numbers compare."""
         return (self.at, self.dtype) == (self.query.at, self.query.dtype)
 
     @property
@@ -67,14 +67,14 @@ class Selection:
 
     @property
     def passes(self) -> int:
-        """How often the matrix has to be moved, 2 where it is read and written once; 0: unknown."""
+        """How often the matrix has to be moved: 2 if it is read and written once, 0 if unknown."""
         own = self.own
         each = own["compulsory_bytes"] / (own["rows"] * own["cols"] * ITEM_BYTES[self.dtype])
         return round(each.median()) if each.median() > 0 else 0
 
     @property
     def moved(self) -> int:
-        """The bytes that have to be moved for each unit of the size, 0 where rows do not say."""
+        """The bytes that have to be moved per unit of the size on the x axis; 0 if unknown."""
         return self.passes * self.at * ITEM_BYTES[self.dtype]
 
     @property
@@ -84,9 +84,9 @@ class Selection:
 
 
 def timed(rows: pd.DataFrame) -> pd.Series:
-    """Which rows have a time of a known protocol that means something.
+    """Which rows have a meaningful time, under a known protocol.
 
-    Under Triton's interpreter a time means nothing, and an empty matrix takes none.
+    Times of Triton's interpreter mean nothing, and an empty matrix takes no time.
     """
     good = (rows["status"] == "ok") & rows["time_us"].gt(0) & (rows["backend"] != "interpreter")
     good &= rows["rows"].gt(0) & rows["cols"].gt(0)
@@ -94,10 +94,10 @@ def timed(rows: pd.DataFrame) -> pd.Series:
 
 
 def undisturbed(rows: pd.DataFrame, point: Sequence[str], *others: str) -> pd.DataFrame:
-    """The rows without those that their guards call suspect, where a point has others.
+    """The rows without suspect ones; a point whose rows are all suspect keeps them.
 
-    Older rows are called suspect for a trend or two centres of their samples too, which says
-    nothing of the card. ``others`` are columns like ``suspect``, of rows that stand beside.
+    Older rows can be suspect for a trend or two modes of their samples. These say nothing about the
+    card and do not count. ``others`` are more columns like ``suspect``, as of a rival's rows.
     """
     weak = pd.Series(False, rows.index)
     for name in ("suspect", *others):
@@ -108,9 +108,9 @@ def undisturbed(rows: pd.DataFrame, point: Sequence[str], *others: str) -> pd.Da
 
 
 def select(frame: pd.DataFrame, gpu: str, query: Query) -> Selection | None:
-    """The rows of ``gpu`` nearest to ``query``, or None where no two sizes were timed alike.
+    """The rows of ``gpu`` nearest to ``query``, or None if no protocol timed two sizes.
 
-    First come the dtype and the fixed size asked for, then the protocol, then the most sizes.
+    In this order, it prefers the dtype asked for, the fixed size, the protocol, the most sizes.
     """
     other = "rows" if query.over == "cols" else "cols"
     usable = (frame["gpu"] == gpu) & (frame["backend"] != "interpreter")
@@ -144,10 +144,10 @@ def select(frame: pd.DataFrame, gpu: str, query: Query) -> Selection | None:
 
 
 def one_sweep(rows: pd.DataFrame, own: pd.DataFrame) -> pd.DataFrame:
-    """Of ``rows`` those of the sweep with the most of the sources' variants, then the most times.
+    """The rows of the sweep that timed the most of the sources' variants, then the most rows.
 
-    ``own`` are the timed ones of the operation that is drawn. Variants of the sources that this
-    sweep did not time come from sweeps that did; all else is compared within one sweep alone.
+    ``own`` are the timed rows of the operation drawn. A source's variant that this sweep did not
+    time comes from another sweep that did; all other rows are of this sweep.
     """
     counts = own.assign(_sourced=own["kernel"].where(own["kernel"].isin(SOURCED)))
     found = counts.groupby("sweep").agg(sourced=("_sourced", "nunique"), times=("kernel", "size"))
@@ -162,7 +162,7 @@ def one_sweep(rows: pd.DataFrame, own: pd.DataFrame) -> pd.DataFrame:
 
 
 def _flat(params: Mapping[str, Any]) -> dict[str, Any]:
-    """Tunables, those of a mapping as ``options.block``."""
+    """The tunables, with nested ones flattened to names like ``options.block``."""
     flat = dict[str, Any]()
     for name, value in params.items():
         own = value.items() if isinstance(value, Mapping) else ()
@@ -178,7 +178,7 @@ def name_variants(frame: pd.DataFrame) -> pd.DataFrame:
         every = given.map(_flat)  # a function's options are a mapping of their own
         distinct = {json.dumps(params): params for params in every}.values()
         keys = sorted({key for params in distinct for key in params})
-        # older rows lack a tunable that came later, and None leaves it to the kernel: no name
+        # not named: a tunable missing in older rows, or None, which lets the kernel choose
         varying = [k for k in keys if len({json.dumps(p[k]) for p in distinct if k in p}) > 1]
         names[every.index] = [
             " ".join([str(kernel), *(f"{k}={p[k]}" for k in varying if p.get(k) is not None)])
@@ -188,12 +188,12 @@ def name_variants(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def middle_visits(frame: pd.DataFrame, over: str) -> pd.DataFrame:
-    """One row per variant and size: the middle one by time, with the widest interval of all visits.
+    """One row per variant and size: that of median time, with the widest interval of all visits.
 
-    A recorded row is taken whole, never an average of GB/s, so all its columns belong together.
+    It is a recorded row, not an average of GB/s, so all its columns belong together.
     """
     visit = ["sweep", "operation", "variant", "rows", "cols", "card", "round"]
-    # A kernel edited or a library updated since leaves stale rows before the newest one.
+    # An edited kernel or an updated library leaves stale rows before the newest one.
     newest = frame.drop_duplicates(visit, keep="last").reset_index(drop=True)
     point = ["operation", "variant", over]
     good = undisturbed(newest[timed(newest)], point).sort_values("time_us", kind="stable")

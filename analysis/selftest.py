@@ -1,7 +1,7 @@
 """``selftest``: the least difference that the protocol resolves, from variants against themselves.
 
 Twins are one variant under two names, ``torch-a`` and ``torch-b``, in one sweep: all difference
-between them is noise. Beside them stand two timers at the same points.
+between them is noise. A second table compares two timers at the same points.
 """
 
 import argparse
@@ -25,7 +25,7 @@ from experiments.data.records import Counters
 
 EDGES_US = (0.0, 10.0, 25.0, 50.0, 200.0, math.inf)
 TWIN = "(.+)-([^-]+)"  # a kernel's name and its mark
-PROFILER = "profiler"  # by hardware counters, without launch or gaps
+PROFILER = "profiler"  # the time of the kernels by hardware counters, without launches and gaps
 
 
 def run(options: argparse.Namespace) -> int:
@@ -54,7 +54,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def twins_of(frame: pd.DataFrame) -> pd.DataFrame:
-    """Every two twins at a point, in the rounds that both have.
+    """Every pair of twins at a point, over the rounds that both have.
 
     Returns:
         Lines of `paired`, and ``rounds``, ``time_us``, ``differs`` (the interval of their ratio
@@ -64,7 +64,7 @@ def twins_of(frame: pd.DataFrame) -> pd.DataFrame:
     sampled = frame["samples_us"].map(bool).astype(bool)
     rows = frame[timed(frame) & sampled & frame["kernel"].str.fullmatch(TWIN)]
     names = rows["kernel"].str.extract(TWIN)
-    # two kernels may have names alike and be no twins; older rows do not say
+    # kernels with names alike need not be twins: their code tells; older rows lack it
     code = [f"{one.get('target')} {one.get('source')}" for one in rows["environment"]]
     rows = rows.assign(twins=names[0], mark=names[1], code=code)
     found = []
@@ -74,8 +74,8 @@ def twins_of(frame: pd.DataFrame) -> pd.DataFrame:
     pairs = pd.concat(found, ignore_index=True) if found else pd.DataFrame()
     if pairs.empty:
         return pairs
-    # a time longer by d moves the interval by the factor 1 + d: it is seen where low·(1 + d) > 1,
-    # or high / (1 + d) < 1 for the other twin; of a chain's difference down to nothing none is
+    # a time longer by d scales the interval by 1 + d: it shows if low·(1 + d) > 1 or, for the other
+    # twin, high / (1 + d) < 1; it never shows if low is not above 0, as a chain's may be
     seen = np.maximum(1 / pairs["low"].where(pairs["low"] > 0, 0), pairs["high"]) - 1
     return pairs.assign(
         rounds=pairs["labels"].map(len) // 2,
@@ -110,7 +110,7 @@ def floor_lines(pairs: pd.DataFrame) -> list[dict[str, str]]:
 
 
 def _most(shares: pd.Series) -> str:
-    """A value that was seen and that 95 % of the values do not exceed."""
+    """An observed value that 95 % of the values do not exceed."""
     return f"{100 * shares.quantile(0.95, 'higher'):.2f} %"
 
 
@@ -122,9 +122,9 @@ def _range(times_us: pd.Series) -> pd.Series:
 
 
 def timer_lines(frame: pd.DataFrame, counters: Iterable[Counters] = ()) -> list[dict[str, str]]:
-    """Every two timers of one card at the points that both have, by range of times.
+    """Compares every two timers of a card at the points that both have, by range of times.
 
-    The profiler is one of them. Its time is of the kernels alone; it flushes L2 before a call.
+    The profiler counts as a timer. It times only the kernels and flushes L2 before a call.
     """
     rows, lines = frame[timed(frame)], []
     rows = rows.assign(kernel=rows["kernel"].str.partition("-")[0])

@@ -1,6 +1,6 @@
-"""From a line of a table's CSV back to the rows behind it: ``trace FILE.csv LINE``.
+"""``trace FILE.csv LINE`` prints the rows behind a line of a table's CSV.
 
-Lines are counted from 1, the line of column names left out.
+Lines are counted from 1, without the line of column names.
 """
 
 import argparse
@@ -15,9 +15,9 @@ from experiments.data.rows import read_rows, rows_files
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """The file, the line, and the rows."""
+    """Adds the arguments of ``trace``."""
     parser.add_argument("file", type=Path, metavar="FILE.csv", help="a table that tables wrote")
-    parser.add_argument("line", type=int, metavar="LINE", help="of the table, from 1")
+    parser.add_argument("line", type=int, metavar="LINE", help="a line of the table, from 1")
     made_of = "the rows that it was made of (default: outputs/reference)"
     parser.add_argument("--rows", type=Path, default=REFERENCE, metavar="DIR", help=made_of)
 

@@ -1,8 +1,8 @@
-"""``validate``: whether a stranger's folder of rows can be taken; status 1 where it cannot.
+"""``validate``: checks whether a contributed folder can be accepted; status 1 if it cannot.
 
-It holds sweeps, as measured or as recordings: plain files that keep to their schema, no text that
-says whose machine it was, and times that are possible. A problem is one line: the place, the fault
-and the remedy. With ``--out`` a valid folder's sweeps are written there as recordings.
+It must hold sweeps, as measured or as recordings: plain files that follow their schema, no text
+that identifies a machine or its owner, and only possible times. A problem is one line: the place,
+the fault and the remedy. With ``--out`` a valid folder's sweeps are written there as recordings.
 """
 
 import argparse
@@ -31,16 +31,16 @@ from experiments.data.rows import CONFIG, JOBS, PACKED_ROWS, ROWS, Row, pack
 from experiments.data.statistics import median
 
 SHOWN = 20  # problems that are listed
-MOST = 100  # problems of one file: a file of another kind is not reported line by line
-MOST_ROWS = 200_000  # a card's recordings have some ten thousand
+MOST = 100  # problems reported of one file; a file of another kind would fail on every line
+MOST_ROWS = 200_000  # rows of a folder; a card's recordings have some ten thousand
 TEXT = re.compile(r'"(?:[^"\\]|\\.)*"')  # a string of JSON
 TARGET = re.compile(r'"\w*target_?": *"([^"]*)"')  # the code that a kernel or a configuration names
 OURS = re.compile(r"((kernels|tests\.doubles)(\.\w+)+)?", re.ASCII)
-BEYOND_L2 = 4  # times L2: next to nothing of a matrix that large is left there
+BEYOND_L2 = 4  # times L2: of a matrix that large, L2 keeps next to nothing
 LISTS = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
 LOCAL, FACTS = set(LISTS["local"]), set(LISTS["facts"])
 PRIVATE: dict[str, str] = LISTS["private"]
-USUAL = ("root", "user", "ubuntu", "admin", "localhost", "runner", "docker")  # names of many
+USUAL = ("root", "user", "ubuntu", "admin", "localhost", "runner", "docker")  # they identify nobody
 MODELS: dict[str, type[BaseModel]] = {
     **KINDS,
     **{"sweep.json": SweepNote, "variants.json": Declarations},
@@ -94,12 +94,12 @@ class Findings:
     sweeps: dict[Path, str] = field(default_factory=dict)  # the name of each by its folder
 
     def problem(self, where: object, fault: str, remedy: str) -> None:
-        """The folder cannot be taken with this."""
+        """Adds a problem, for which the folder is refused."""
         self.problems.append(f"{visible(str(where), 200)}: {visible(fault, 200)}; {remedy}")
 
 
 def check(folder: Path) -> Findings:
-    """Reads all files that a sweep writes, each row by itself and then beside the others."""
+    """Checks all files that a sweep writes: each row by itself, then rows against each other."""
     found, files = Findings(), list[Path]()
     for path in folder.rglob("*"):
         here, mode = path.relative_to(folder), path.lstat().st_mode
@@ -108,7 +108,7 @@ def check(folder: Path) -> Findings:
                 found.problem(here, "a link, a pipe or a device", "take it out")
             elif path.name in MODELS:  # others are left behind
                 files.append(here)
-    # rows are compared with their sweep's name
+    # sweep.json comes first: the sweep of each row is compared with it
     for here in sorted(files, key=lambda one: (one.name != "sweep.json", one)):
         try:
             _read(folder, here, found)
@@ -142,7 +142,7 @@ def _read(top: Path, path: Path, found: Findings) -> None:
                     found.problem(where, f"a row of sweep {row.sweep!r}", remedy)
                 for fault in contradictions(row):
                     found.problem(where, fault, "measure that point again")
-                vars(row)["samples_us"] = None  # most of its memory, and judged
+                vars(row)["samples_us"] = None  # already checked, and most of its memory
             else:
                 value = read_json(top / path) if whole else parse_json(line)
                 _value(path, where, value, found)
@@ -150,7 +150,7 @@ def _read(top: Path, path: Path, found: Findings) -> None:
             remedy = "run the same sweep again" if torn else "mend or remove that line"
             found.problem(where, str(error), remedy)
             continue
-        # a private text is named once for all the rows of a file that share it
+        # a private text is reported once per file, not for every row that has it
         for fault in private_texts(line.decode()):
             if fault not in reported:
                 found.problem(where, fault, "blank that text; it changes no measurement")
@@ -158,7 +158,7 @@ def _read(top: Path, path: Path, found: Findings) -> None:
 
 
 def _value(path: Path, where: str, value: Any, found: Findings) -> None:
-    """A record, a job's configuration, the sweep's name, or the declarations of variants."""
+    """Checks a record, a job's configuration, a sweep's name, or the declarations of variants."""
     if path.name == JOBS:
         if not isinstance(value, dict) or {*value} != {"job", "rows", "config"}:
             raise ValueError("no job of a recording")
@@ -194,7 +194,7 @@ def contradictions(row: Row) -> Iterator[str]:
     card, size = card_of(row.gpu), row.compulsory_bytes or 0
     if card.peak_gbps is None or card.l2_bytes is None or row.timer == "chain":
         return
-    # L2 cannot help; or it is cold, and at least half of the bytes are read from memory
+    # a large matrix is not in L2; with a cold L2 at least half of the bytes come from memory
     large = size > BEYOND_L2 * card.l2_bytes
     reached = gbps(size / (1 if large else 2), row.time_us)
     if (large or row.cache == "cold") and reached > card.peak_gbps:
@@ -202,7 +202,7 @@ def contradictions(row: Row) -> Iterator[str]:
 
 
 def private_texts(text: str) -> Iterator[str]:
-    """The texts in some JSON, names included, that are private or name foreign code."""
+    """The faults of some JSON: texts and keys that are private, or names of foreign code."""
     for one in sorted(set(TEXT.findall(text))):
         if kind := private(one):
             yield f"{kind}: {visible(json.loads(one), 80)!r}"
@@ -215,7 +215,7 @@ def private(text: str) -> str:
     """The kind of private text that a string of JSON holds; empty for none."""
     names = socket.gethostname().split(".")[0], os.environ.get("USER", "")
     own = "|".join(re.escape(name) for name in names if len(name) > 3 and name not in USUAL)
-    # this machine's own names count where a contributor checks what was measured
+    # a contributor checks on the machine that measured, so its own names are private too
     kinds = PRIVATE | ({"a name of this machine": rf"\b({own})\b"} if own else {})
     if OURS.fullmatch(known := json.loads(text)):
         return ""

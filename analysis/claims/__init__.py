@@ -1,8 +1,8 @@
-"""The sources' claims and our own, a function each, judged by rows and records.
+"""The sources' claims and our own, one function each, judged by rows and records.
 
-Each table has a line per claim to read, and in its CSV a line per part with the keys of the rows
-behind it. The audit finds printed statements that arithmetic, or another statement, refutes: C's
-worked example is computed, the others stand in ``published.yaml`` beside what refutes them.
+A table has a line per claim, and its CSV a line per part of a claim with the keys of its rows. The
+audit lists printed statements that arithmetic or another statement refutes: C's worked example is
+recomputed, the others are in ``published.yaml`` with what refutes them.
 """
 
 import argparse
@@ -16,7 +16,7 @@ import pandas as pd
 from analysis.__main__ import finish
 from analysis.claims import a, b, c, d, e, own
 from analysis.claims.measure import Card
-from analysis.claims.verdict import NOT_MEASURED, OURS, WORDS, Judgement, Measure, Part, judged
+from analysis.claims.verdict import NOT_MEASURED, OURS, WORDS, Judgement, Part, judged
 from analysis.figures.style import slug
 from analysis.format import Cell, Table, keys_of, table, texts, write_table
 from analysis.load import Inputs, read_inputs
@@ -28,27 +28,22 @@ TITLES = {"claims": "The sources' claims", "own_claims": "This project's claims"
 IMPOSSIBLE, CONTRADICTORY, WRONG = "physically impossible", "self-contradictory", "wrong"
 
 
-def claims_of(modules: Iterable[ModuleType]) -> list[Measure]:
-    """The claims of some modules, in their order: functions called ``a1``, ``l35`` and the like."""
-    items = [item for module in modules for item in vars(module).items()]
-    return [one for name, one in items if re.fullmatch(r"[a-z]\d+", name)]
-
-
 def judge(inputs: Inputs, gpu: str, modules: Iterable[ModuleType] = SOURCES) -> list[Judgement]:
-    """The claims of some modules, by default the sources', by the rows of one GPU."""
+    """Judges the claims of some modules, functions such as ``a1``, by the rows of one GPU."""
     card = Card(gpu, inputs.by_gpu[gpu])
-    return [judged(one, card) for one in claims_of(modules)]
+    items = [item for module in modules for item in vars(module).items()]
+    return [judged(one, card) for name, one in items if re.fullmatch(r"[a-z]\d+", name)]
 
 
 def judge_own(inputs: Inputs, gpu: str) -> list[Judgement]:
-    """Every claim of this project by the rows of one GPU; none where nothing is measured."""
+    """Judges this project's claims by the rows of one GPU; empty if no row decides a part."""
     found = judge(inputs, gpu, [own])
-    # counts are the same on every machine, and alone say nothing of this card
+    # counts are the same on every machine: if only they decide, this card measured nothing
     return found if any(part.labels for one in found for part in one.parts) else []
 
 
 def run(options: argparse.Namespace) -> int:
-    """Judges the claims on each GPU that can test one, audits the printed numbers, writes both."""
+    """Judges the claims on each GPU, audits the printed numbers, and writes both."""
     inputs = read_inputs(options.rows, options.out, "claims", options.ours)
     found = {gpu: [*judge(inputs, gpu), *judge_own(inputs, gpu)] for gpu in inputs.by_gpu}
     tested = {gpu for gpu in found for one in found[gpu] if one.word != NOT_MEASURED}
@@ -66,9 +61,9 @@ def run(options: argparse.Namespace) -> int:
 
 
 def claims_tables(frame: pd.DataFrame, judgements: Sequence[Judgement]) -> dict[str, Table]:
-    """The sources' claims and ours as tables, by the stem of their files, and the sources.
+    """The tables of the sources' claims, of ours and of the sources, by the stem of their files.
 
-    ``frame`` has the rows of one GPU, by which the claims were judged.
+    ``frame`` has the rows of the GPU by which the claims were judged.
     """
     found, card = dict[str, Table](), card_of(judgements[0].gpu).name
     for stem, title in TITLES.items():
@@ -116,10 +111,10 @@ class Finding(NamedTuple):
 
     source: str  # its letter
     subject: str  # the statement: ``"A-fig2 fused, N ≥ 4,096"``
-    verdict: str  # empty where both agree; the table's notes say what the others mean
+    verdict: str  # empty if both agree; the table's notes explain the others
     printed: str
-    computed: str  # the right number, or one that follows from other print
-    why: str = ""  # a sentence where the two do not say it
+    computed: str  # the right number, or what another statement implies
+    why: str = ""  # a sentence, if the numbers do not explain themselves
 
 
 def audit_table() -> Table:

@@ -9,7 +9,7 @@ TUTORIAL = Where(("tutorial",))
 WIDE = Where(("tutorial", "wide"), dtype="float32")
 LINE = Where(("wide",), dtype="float32")
 BEYOND_L2 = Where(rows=4096, cols=(4096, None))
-ON_CHIP = 57344  # float32 columns: a row that fills a block's shared memory of 228 KB
+ON_CHIP = 57344  # float32 columns: 224 KB, about what a block's shared memory holds
 
 
 @claim("A-tab1", "a_tab1")
@@ -19,7 +19,7 @@ def a1(card: Card) -> Parts:
     “total memory traffic: 5MN + 2M reads and 3MN + 2M writes”
 
     PyTorch's max(dim=1) also writes M int64 indices, which 8MN + 4M leaves out; 1 % allows for
-    them. At DRAM reads are judged: the last writes are still in L2 at the end.
+    them. At DRAM only reads are judged, because the last writes are still in L2 at the end.
     """
     requested = card.counted("naive") / "8MN + 4M"
     yield requested.each("elements requested, nominally, over 8MN + 4M", about=(1, 0.01))
@@ -33,7 +33,7 @@ def a2(card: Card) -> Parts:
 
     “a fused kernel can reduce this to just MN reads and MN writes”
 
-    Of rows that fit on chip; A8 is about wider ones.
+    Judged on rows that fit on chip; A8 is about wider rows.
     """
     requested = card.counted("fused") / "2MN"
     yield requested.each("elements requested over 2MN", equals=1)
@@ -62,8 +62,8 @@ def a4(card: Card) -> Parts:
 
     “triton is approximately 4x faster than the naive torch JIT implementation”
 
-    One factor said of many widths is judged by the geometric mean over them, here and in D1, D2 and
-    E1. A's own figure falls from 4.0 to 2.6 as N grows.
+    A factor claimed for many widths is judged by its geometric mean over them, here and in D1, D2
+    and E1. In A's own figure the factor falls from 4.0 to 2.6 as N grows.
     """
     speed = card.ratio("naive_script", "fused", TUTORIAL, mean=True)
     yield speed.each("speed over naive as a script, mean of the tutorial's widths", about=(4, 0.15))
@@ -75,8 +75,8 @@ def a5(card: Card) -> Parts:
 
     “triton outperforms torch.softmax across most matrix sizes”
 
-    Widths of the tutorial and of A-fig2 that both ran; Triton is faster at most of them where it is
-    at their median.
+    The widths are those of the tutorial and of A-fig2 that both ran. Triton is faster at most of
+    them if it is faster at their median.
     """
     speed = card.ratio("torch", "fused", WIDE)
     yield speed.pick(0.5).each("speed over torch, median of the widths at M = 4096", above=1)
@@ -101,7 +101,7 @@ def a7(card: Card) -> Parts:
 
     “triton fused softmax consistently outperforms both naive and torch.softmax implementations”
 
-    A names no card. Any card's memory has to move the bytes in these times.
+    A names no card, but any card's memory would have to move the bytes in these times.
     """
     peak, drawn = known_cards()[0].peak_gbps or 0.0, series("a_fig2")
     for kernel, formula in (("fused", "2MN"), ("torch", "2MN"), ("naive", "8MN + 4M")):
@@ -121,7 +121,7 @@ def a8(card: Card) -> Parts:
     “the fused softmax approach works best when each row fits in GPU SRAM”
 
     A row of 64K float32 columns, 256 KB, is more than a block's shared memory. Programs are
-    launched for it all the same, with registers that spill.
+    launched for it nevertheless, and their registers spill.
     """
     speed = card.ratio("online", "fused", Where(("tutorial", "wide"), cols=(1, 32768)))
     yield speed.pick(0.5).each("speed over online, median of up to 32768 columns", above=1)

@@ -42,8 +42,8 @@ def b3(card: Card) -> Parts:
 
     “online softmax is mathematically equivalent to the three-pass algorithm”
 
-    Identical in exact arithmetic. In floating point the two round differently: identical is taken
-    as no further apart than eight roundings of the dtype, which the sum of both errors bounds.
+    They are identical in exact arithmetic, but round differently in floating point. Identical is
+    taken as at most eight epsilons of the dtype apart, which the sum of both errors bounds.
     """
     apart = card.most("online", what="epsilons") + card.most("three_pass", what="epsilons")
     yield apart.each("distance of the answers at most, in epsilons", at_most=8)
@@ -73,7 +73,7 @@ def b5(card: Card) -> Parts:
 
     “for float32, a row exceeding ~12K–57K elements won't fit, and the fused approach fails”
 
-    The card decides: only points that were launched count. B's own snippet is one program per row.
+    Only points that a card launched are judged. B's own snippet is one program per row.
     """
     for label, kernel, cols in (
         ("64K columns, one program per row", "fused_row", 65536),
@@ -111,7 +111,7 @@ def b7(card: Card) -> Parts:
     avoids this by tiling over both key and query dimensions, maintaining (m,d) incrementally and
     accumulating the output V in the same pass”
 
-    M is queries in all, D = 128. Reads are judged: the last writes are still in L2 at the end.
+    M counts all queries, D = 128. Only reads are judged: the last writes are still in L2.
     """
     for kernel, formula in (("attention_naive", "3MN + 384M"), ("attention_online", "384M")):
         reads = card.at_dram(kernel, LONG, "reads") / formula
@@ -125,7 +125,7 @@ def b8(card: Card) -> Parts:
     “this collapses what would be a three-pass algorithm into a single fused kernel, regardless of
     sequence length”
 
-    One pass over DRAM. Of L2 each tile of 64 queries asks for all keys and values of its head.
+    One pass over DRAM is judged. From L2, each tile of 64 queries reads all keys and values.
     """
     reads = card.at_dram("attention_online", LENGTHS, "reads") / "384M"
     yield reads.each("reads at DRAM over 384M, whatever the length", about=(1, 0.05))
@@ -137,7 +137,7 @@ def b9(card: Card) -> Parts:
 
     “enabling fused attention over arbitrarily long sequences”
 
-    The longest that was tried has 32768 keys.
+    The longest sequence tried has 32768 keys.
     """
     where = Where(("attention",))
     yield card.outcome("every length tried", "attention_online", "ok", where=where)

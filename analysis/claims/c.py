@@ -33,7 +33,7 @@ def c2(card: Card) -> Parts:
     “for larger vocabulary sizes (N > ~1024), Triton performance plateaus around 870-900 GB/s while
     PyTorch continues to scale, reaching similar performance levels at the highest vocabulary sizes”
 
-    Flat is taken as within a quarter from lowest to highest, similar as within a tenth.
+    Flat: the highest is at most 1.25 times the lowest. Similar: within a tenth.
     """
     yield card.rates("hybrid_whole", MEASURED).spread.each(
         "Triton's highest over lowest, 1024 to 32000 columns", at_most=1.25
@@ -66,7 +66,7 @@ def c4(card: Card) -> Parts:
     “Average time per iteration: 1.1638 ms; Bandwidth: 901.02 GB/s … 1.2150 ms; Bandwidth: 863.02
     GB/s”
 
-    The arithmetic of the times and their ratio can be judged.
+    C names no card: only the arithmetic of the times and their ratio are judged.
     """
     speed = card.ratio("torch", "hybrid_whole", POINT)
     yield speed.each("Triton's speed over PyTorch, printed 0.958", about=(0.958, 0.1))
@@ -96,9 +96,9 @@ def c6(card: Card) -> Parts:
     “when I capped the BLOCK_SIZE, the kernel performance wasn't great as soon we hit vocab
     dimension of >=1024”
 
-    Capped at 512, so that 1024 is the first width in three passes; both with four warps. C says it
-    of the widths it measured, to 32000. At 65536 four warps cannot hold a row, and the capped form
-    is the faster one.
+    The block is capped at 512, so that 1024 is the first width in three passes; both have four
+    warps. Judged at the widths that C measured, up to 32000. At 65536 four warps cannot hold a row,
+    and the capped kernel is faster.
     """
     cost = card.ratio("hybrid_capped", "hybrid_whole", MEASURED)
     yield cost.each("time capped over time uncapped, 1024 to 32000 columns", above=1)
@@ -139,8 +139,8 @@ def c9(card: Card) -> Parts:
     “Fused Softmax + Cross-Entropy Loss … softmax and cross-entropy in a single kernel … Saves
     memory bandwidth by avoiding intermediate softmax storage”
 
-    C gives the function without a body. Naive is softmax, logarithm and gather, each its own; fused
-    is `ce_online`, which writes no softmax.
+    C gives the function without a body. Naive is softmax, logarithm and gather as separate kernels;
+    fused is `ce_online`, which writes no softmax.
     """
     where = Where(cols=(1000, None))
     requested = card.counted("ce_naive", where) / card.counted("ce_online")

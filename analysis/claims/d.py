@@ -40,8 +40,8 @@ def d3(card: Card) -> Parts:
     “Performance remains consistent from 256 to 12,288 columns … Triton maintained 1,400+ GB/s for
     large matrices while PyTorch fluctuated more significantly”
 
-    Steady is taken by D's own comparison, as in E1 and over the same columns: the highest over the
-    lowest bandwidth is less than PyTorch's.
+    Steady is judged as D compares, and as in E1 over the same columns: the highest bandwidth over
+    the lowest is smaller than PyTorch's.
     """
     rates = card.rates("fused", Where(("tutorial",), cols=(4096, 12288)))
     yield rates.each("GB/s from 4096 columns on", at_least=1400)
@@ -56,7 +56,7 @@ def d4(card: Card) -> Parts:
 
     “Testing with irregular dimensions (1823×781) confirms padding mechanisms work correctly”
 
-    ok means that every element is within 32 spacings of float64's answer; two such answers are
+    A row is ok if every element is within 32 spacings of the float64 answer; two such answers are
     within 8e-6 of each other, inside allclose's 1e-5.
     """
     where = Where(rows=1823, cols=781, dtype="float32")

@@ -10,9 +10,9 @@ TUTORIAL = Where(("tutorial",))
 def e1(card: Card) -> Parts:
     """Triton is up to 3× faster, slightly faster than torch in September 2024, and “very stable”.
 
-    E measured an RTX 3090 Ti with the torch of its day; of its text there are reports alone. “Up
-    to” is an upper end. Slightly is taken as by at most a quarter; very stable as in D3, over the
-    same columns: steadier than torch.
+    E measured an RTX 3090 Ti with the torch of 2024; only reports of its text are at hand. “Up to”
+    is an upper end. Slightly is taken as by at most a quarter; very stable, as in D3 and over the
+    same columns, as steadier than torch.
     """
     speed = card.ratio("torch", "fused_row", TUTORIAL)
     yield speed.pick(1).each("speed over torch at the best width", at_most=3)

@@ -1,7 +1,7 @@
 """Measurements for claims, on one GPU: times, bandwidths, memory, traffic and outcomes.
 
-A ratio of times and its interval are those of `analysis.points`: over recordings or rounds, of one
-visit from both medians' intervals. A number of one kernel alone is a median with its interval.
+A ratio of times and its interval come from `analysis.points`: over recordings or rounds, or for a
+single visit from both medians' intervals. A kernel's time is the mean of its rounds' medians.
 """
 
 import math
@@ -25,16 +25,16 @@ from experiments.data.rows import ITEM_BYTES
 PLACE = ["rows", "cols", "dtype"]
 VISIT = [*beside.PLACE, *beside.VISIT]
 EPSILON = {"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
-CLOCKS = {"events": ("events",), "in a graph": ("chain", "graph")}  # the first that rows have
+CLOCKS = {"events": ("events",), "in a graph": ("chain", "graph")}  # the first in the rows
 Size = int | tuple[int, int | None] | list[int]
 
 
 @dataclass(frozen=True)
 class Where:
-    """Which points: those of grids in conf/grid, narrowed by sizes and by flags.
+    """A choice of points: those of grids in conf/grid, narrowed by sizes and by flags.
 
-    A size is one number, a pair of ends (None for no upper one), or a list. The flags are as in
-    `analysis.points`, and None takes both.
+    A size is a number, a pair of ends (None: no upper end), or a list. The flags are columns of
+    `analysis.points`; None takes both values.
     """
 
     grids: tuple[str, ...] = ()
@@ -46,7 +46,7 @@ class Where:
     short: bool | None = None
 
     def of(self, frame: pd.DataFrame) -> pd.DataFrame:
-        """The lines of a frame that lie there, by the columns that it has."""
+        """The lines of a frame at these points; a column that the frame lacks is ignored."""
         here = pd.Series(True, frame.index)
         for name, value in vars(self).items():
             if name not in frame or value is None:
@@ -73,14 +73,14 @@ class Card:
     """One GPU and the rows and records of it."""
 
     gpu: str  # as its driver names it
-    inputs: Inputs  # of this GPU alone: which sets count is chosen for each
+    inputs: Inputs  # of this GPU only: sets of rows are chosen per GPU
 
     def ratio(self, top: str, bottom: str, where: Where = ANY, mean: bool = False) -> Points:
         """One kernel's time over another's: how many times as fast ``bottom`` is.
 
         ``online,accumulate=float64`` is a kernel with a tunable. A ``top`` of two kernels,
-        ``a + b``, stands for the sum of both times. With ``mean`` it is the geometric mean of all
-        points.
+        ``a + b``, stands for the sum of both times. With ``mean`` the result is one number, the
+        geometric mean of all points.
         """
         *tops, ours = self._timed([*top.split(" + "), bottom], where)
         needs = f"needs timed rows of {top} and {bottom} at {where}"
@@ -102,11 +102,11 @@ class Card:
         mean: bool = False,
         as_gap: bool = False,
     ) -> Points:
-        """A rival's time over ours with a cold cache; over ``roof`` our share of its bandwidth.
+        """A rival's time over ours with a cold cache; for ``roof`` our share of its bandwidth.
 
-        ``over`` is a rival as `analysis.points.pairs` has it, ``clock`` one of `CLOCKS`. With
-        ``mean`` it is the geometric mean, with ``as_gap`` its time less ours, µs. Points of
-        softmax are those at tuned widths, unless ``where`` asks for the others.
+        `analysis.points.pairs` explains ``over``; ``clock`` is one of `CLOCKS`. With ``mean`` the
+        result is the geometric mean, with ``as_gap`` the rival's time minus ours, µs. Softmax is
+        judged at tuned widths, unless ``where`` asks for the others.
         """
         needs = f"needs our kernel of {operation} and {over} in one sweep"
         where = replace(where, tuned=where.tuned is not False) if operation == OPERATION else where
@@ -117,7 +117,7 @@ class Card:
         return _compared(found[found["timer"] == timer], over, where, needs, mean, as_gap)
 
     def times(self, kernel: str, where: Where = ANY, doubtful: bool = True) -> Points:
-        """A kernel's time at each place, µs; those above the roof too, unless not ``doubtful``."""
+        """A kernel's time at each place, µs; ``doubtful=False`` leaves out times above the roof."""
         (found,) = self._timed([kernel], where, doubtful)
         found = undisturbed(found, PLACE)
         numbers = dict[Any, Estimate]()
@@ -127,14 +127,14 @@ class Card:
         return Points(numbers, f"needs timed rows of {kernel} at {where}")
 
     def rates(self, kernel: str, where: Where = ANY) -> Points:
-        """A kernel's effective bandwidth at each place, GB/s; none above the roof."""
+        """A kernel's effective bandwidth at each place, GB/s, without times above the roof."""
         times, (found,) = self.times(kernel, where, False), self._timed([kernel], where)
         sizes = (found.groupby(PLACE)["bytes"].max() / 1e3).dropna().to_dict()
         rates = {at: exactly(sizes[at]) / us for at, us in times.numbers.items() if at in sizes}
         return replace(times, numbers=rates)
 
     def most(self, kernel: str, where: Where = ANY, what: str = "peak_bytes") -> Points:
-        """The most of a column of a kernel's rows at each place.
+        """The largest value of a column of a kernel's rows at each place.
 
         ``peak_bytes`` is the memory that a call had beyond its inputs, ``epsilons`` ‖y − ref‖ /
         ‖ref‖ in epsilons of the dtype.
@@ -158,7 +158,7 @@ class Card:
         return replace(_moved("counts", lines, kernel, where, kind), exact=True)
 
     def at_dram(self, kernel: str, where: Where = ANY, kind: str = "total") -> Points:
-        """Elements that went through DRAM, as this card's counters saw it."""
+        """Elements that a kernel moved through DRAM, by this card's counters."""
         lines = [
             (one, one.dram_read_bytes / size, one.dram_write_bytes / size)
             for one in self.inputs.records.counters
@@ -169,10 +169,10 @@ class Card:
     def outcome(
         self, label: str, kernel: str, *statuses: str, where: Where = ANY, gain: int = 0
     ) -> Part:
-        """A part that holds where each of a kernel's points ended with one of some statuses.
+        """A part that holds if every point of a kernel ended with one of ``statuses``.
 
-        Of a claimed failure, points that the kernel itself refused or that no card ran decide
-        nothing.
+        A claimed failure is judged without points that the kernel refused or that the interpreter
+        ran.
         """
         rows, expected = self._rows(kernel, where), f"every point {' or '.join(statuses)}"
         if "ok" not in statuses:
@@ -187,16 +187,16 @@ class Card:
         return Part(label, expected, note, outcome, labels=labels, direction=direction)
 
     def _rows(self, kernel: str, where: Where, frame: Any = None) -> pd.DataFrame:
-        """A kernel's rows there, each visit to a point once: at the newest of its code."""
+        """A kernel's rows at ``where``, for each visit to a point the newest one."""
         found = where.of(_of_kernel(self.inputs.main if frame is None else frame, kernel))
         return found.drop_duplicates(VISIT, keep="last").copy()
 
     def _timed(
         self, kernels: Sequence[str], where: Where, doubtful: bool = False
     ) -> list[pd.DataFrame]:
-        """Each kernel's times as `analysis.points` names them, under the first protocol of all.
+        """Each kernel's times, named as in `analysis.points`, under the first common protocol.
 
-        All are of `Inputs.main`, or else of the first set that has them in one recording.
+        All are of `Inputs.main`, or else of the first set in which one recording has them all.
         """
         named = {kernel.partition(",")[0] for kernel in kernels}
         sets = (own for _, own in self.inputs.frame.groupby("set") if named <= {*own["kernel"]})
@@ -220,7 +220,7 @@ class Card:
 def growth(
     measure: Callable[[str, Where], Points], kernel: str, start: int, end: int, where: Where
 ) -> Points:
-    """One kernel's number at ``end`` columns over the same at ``start`` columns."""
+    """A kernel's number at ``end`` columns over its number at ``start`` columns."""
     first, last = (measure(kernel, replace(where, cols=cols)) for cols in (start, end))
     return last.pick(1) / first.pick(1)
 
@@ -228,7 +228,7 @@ def growth(
 def implied(
     formula: str, rows: int, cols: Sequence[int], dtype: str, times: Sequence[float]
 ) -> Points:
-    """The bandwidth, GB/s, that printed times (µs) of some widths imply for a formula."""
+    """The bandwidths, GB/s, that printed times (µs) imply if ``formula`` elements are moved."""
     numbers = {
         (rows, n, dtype): exactly(elements(formula, rows, n) * ITEM_BYTES[dtype] / us / 1e3)
         for n, us in zip(cols, times, strict=True)
@@ -256,7 +256,7 @@ def _compared(
 
 
 def _of_kernel(frame: pd.DataFrame, kernel: str) -> pd.DataFrame:
-    """A kernel's rows or records with the tunables of its file, but for those that are named."""
+    """A kernel's rows or records at the tunables of its file, except those that ``kernel`` sets."""
     name, *named = kernel.split(",")
     file = read_yaml(CONF / "kernel").get(name, {})
     filed = {key: file[key] for key in file.keys() - {"_target_", "by"}}
@@ -269,7 +269,7 @@ def _of_kernel(frame: pd.DataFrame, kernel: str) -> pd.DataFrame:
 
 
 def _moved(made: str, lines: Iterable[Any], kernel: str, where: Where, kind: str) -> Points:
-    """The elements that records have of a kernel."""
+    """The elements that a kernel moved, from records and their reads and writes."""
     places = [
         (kernel_name(one.kernel), one.params, one.rows, one.cols, one.dtype, *each, sum(each))
         for one, *each in lines

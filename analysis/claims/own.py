@@ -25,15 +25,15 @@ def l1(card: Card) -> Parts:
 
 
 def l2(card: Card) -> Parts:
-    """and at least 1.015 times where 256 MB or more are moved, at tuned widths"""
+    """auto is at least 1.015 times as fast as the best peer, at tuned widths and 256 MB or more"""
     return _both(card, "peers", MEAN, 1.015, LARGE, mean=True)
 
 
 def l3(card: Card) -> Parts:
-    """at no point of a tuned width does the best peer take less than 0.98 of the time of auto
+    """at every point of a tuned width the best peer takes at least 0.98 of the time of auto
 
-    Below 25 µs, where an H200 flips every kernel between two values half a microsecond apart, no
-    peer is done more than 0.5 µs sooner.
+    Below 25 µs, where times on an H200 flip between two values half a microsecond apart, no peer is
+    more than 0.5 µs faster.
     """
     yield from _both(card, "peers", FROM_25, 0.98, LONG)
     label = "points below 25 µs, best peer less auto in µs"
@@ -67,7 +67,7 @@ def l7(card: Card) -> Parts:
 
 
 def l8(card: Card) -> Parts:
-    """rows of up to 1024 columns take at most 0.5 µs more than a copy, where that is below 25 µs"""
+    """up to 1024 columns auto takes at most 0.5 µs more than a copy, where it takes below 25 µs"""
     where = Where(cols=(1, 1024), short=True)
     return _both(card, "roof", "copy less auto in µs", -0.5, where, as_gap=True)
 
@@ -78,7 +78,7 @@ def l9(card: Card) -> Parts:
 
 
 def l10(card: Card) -> Parts:
-    """online_l2 requests 3MN, and DRAM gives the input once
+    """online_l2 requests 3MN, and reads its input once from DRAM
 
     Its tiles are so large that few rows are in flight, which L2 may still hold at the second pass.
     """
@@ -104,19 +104,19 @@ def l13(card: Card) -> Parts:
 
 
 def l14(card: Card) -> Parts:
-    """and at none of them does the best peer take less than 0.98 of the time of auto"""
+    """at widths nobody tuned for, the best peer takes at least 0.98 of auto's time from 25 µs on"""
     return _both(card, "peers", FROM_25, 0.98, Where(short=False, tuned=False))
 
 
 def l15(card: Card) -> Parts:
-    """where 256 MB or more are moved, auto reaches 97 % of the copy roof at every one of them"""
+    """at widths that nobody tuned for, auto reaches 97 % of the copy roof from 256 MB on"""
     return _both(card, "roof", SHARE, 0.97, Where(large=True, tuned=False))
 
 
 def l16(card: Card) -> Parts:
-    """at 4096 keys attention with its scores in memory moves at least 20 times what it moves online
+    """at 4096 keys attention_naive moves at least 20 times the bytes of attention_online
 
-    By the models 48 times, 6MN + 512M over 512M; as little as 33 times with the scale at q.
+    By the models 49 times, 6MN + 512M over 512M; 33.5 times if the scale is applied to q.
     """
     where = Where(rows=65536, cols=4096)
     moved = card.at_dram("attention_naive", where) / card.at_dram("attention_online")
@@ -126,19 +126,19 @@ def l16(card: Card) -> Parts:
 def l17(card: Card) -> Parts:
     """attention_online has 0.60 of cuDNN's speed and 420 Tflop/s from 4096 keys on, in plain Triton
 
-    cuDNN and FlashAttention-3 are faster: they take the exponentials of one tile while they
-    multiply the next. Times are those of 420 Tflop/s at D = 128.
+    cuDNN and FlashAttention-3 are faster: they compute the exponentials of one tile while they
+    multiply the next. The limits in µs are those of 420 Tflop/s at D = 128.
     """
     where = Where(("attention",), cols=(4096, None))
     speed = card.ratio("attention_torch", "attention_online", where)
-    yield speed.each("time of cuDNN over its own, from 4096 keys on", at_least=0.60)
+    yield speed.each("cuDNN's time over attention_online's, from 4096 keys on", at_least=0.60)
     for keys, limit in ((4096, 1309), (32768, 10472)):
         time = card.times("attention_online", Where(("attention",), cols=keys))
         yield time.each(f"µs at {keys} keys", at_most=limit)
 
 
 def l18(card: Card) -> Parts:
-    """attention online needs memory for its answer alone, with scores in memory for 2N/D more"""
+    """attention_online needs memory only for its answer, attention_naive for 2N/D answers more"""
     where = Where(("attention",), cols=4096)
     memory = card.most("attention_naive", where) / card.most("attention_online", where)
     yield memory.each("memory of a call at 4096 keys, D = 128, over online", about=(65, 0.02))
@@ -153,13 +153,13 @@ def l19(card: Card) -> Parts:
 
 
 def l20(card: Card) -> Parts:
-    """and 92 % at 262144 columns of float32"""
+    """the gradient of softmax reaches 92 % of its roof at 262144 float32 columns from 256 MB on"""
     where = Where(cols=262144, dtype="float32", large=True)
     return _both(card, "roof", SHARE, 0.92, where, operation=BACKWARD)
 
 
 def l21(card: Card) -> Parts:
-    """at no point of 25 µs and more does the best peer take less than 0.98 of our gradient"""
+    """at every point from 25 µs on the best peer takes at least 0.98 of the time of our gradient"""
     return _both(card, "peers", FROM_25, 0.98, LONG, operation=BACKWARD)
 
 
@@ -178,14 +178,14 @@ def l23(card: Card) -> Parts:
 
 
 def l24(card: Card) -> Parts:
-    """the widest rows reach 90 % of the copy roof at 64×1048576, one of them in float16 80 %"""
+    """auto reaches 90 % of the copy roof at 64×1048576, and 80 % at 1×1048576 of float16"""
     for rows, dtype, share in ((64, "bfloat16", 0.9), (64, "float32", 0.9), (1, "float16", 0.8)):
         where = Where(rows=rows, cols=1048576, dtype=dtype)
         yield from _both(card, "roof", f"{SHARE}, {rows} rows {dtype}", share, where)
 
 
 def l25(card: Card) -> Parts:
-    """8×262144 of float32 is not behind QuACK: it is done no more than 0.5 µs later"""
+    """at 8×262144 of float32 auto takes at most 0.5 µs more than QuACK"""
     where = Where(rows=8, cols=262144, dtype="float32")
     return _both(card, "quack", "QuACK less auto in µs", -0.5, where, as_gap=True)
 
@@ -217,12 +217,12 @@ def l29(card: Card) -> Parts:
 
 
 def l30(card: Card) -> Parts:
-    """there they are at least 1.4 times as fast as QuACK's forward and backward, 1.05 times as its
-    forward that writes the gradient too, and 1.3 times as Liger's
+    """from 256 MB on, loss and gradient in one call are at least 1.4 times as fast as QuACK's two
+    calls, 1.05 times as its one call for both, and 1.3 times as Liger's
 
-    Two calls are added up at 4096 and 8192 tokens of the vocabularies that QuACK takes: not of the
-    odd one, nor of 151936 and 152064, where its loss alone is wrong. Liger's kernel is launched
-    without what its function asks the device, and waits for, in between.
+    QuACK's two calls are added up at 4096 and 8192 tokens of the vocabularies that it takes: not
+    the odd one, nor 151936 and 152064, where its loss is wrong. Liger's kernel is launched without
+    the queries to the device that its function makes and waits for.
     """
     cols = [32000, 50304, 102400, 128256, 256000, 262144]
     where = Where(("llm",), [4096, 8192], cols, "bfloat16")
@@ -267,14 +267,14 @@ def l35(card: Card) -> Parts:
 def _both(
     card: Card, over: str, label: str, least: float, where: Where = ANY, **which: Any
 ) -> Iterator[Part]:
-    """At least so much, timed by events and timed in a graph; see `Card.rival`."""
+    """Parts: `Card.rival` is at least ``least``, timed by events and in a graph."""
     for clock in CLOCKS:
         found = card.rival(over, clock, where, **which)
         yield found.each(f"{label}, {clock}", at_least=least)
 
 
 def _reads(card: Card, kernel: str, where: Where, within: float) -> Part:
-    """The input is read once from DRAM, within a share of it."""
+    """A part: the input is read once from DRAM, up to a share ``within``."""
     reads = card.at_dram(kernel, where, "reads") / "MN"
     return reads.each(f"reads at DRAM of {kernel} over MN", about=(1, within))
 
@@ -282,7 +282,7 @@ def _reads(card: Card, kernel: str, where: Where, within: float) -> Part:
 def _time(
     card: Card, kernel: str, rows: int, cols: int, limit: float, dtype: str = "bfloat16"
 ) -> Part:
-    """An H200 takes at most so many µs."""
+    """A part: an H200 takes at most ``limit`` µs."""
     time = card.times(kernel, Where(rows=rows, cols=cols, dtype=dtype))
     time = time if card.gpu == H200 else Points(needs=f"needs rows of an {H200}")
     return time.each(f"µs at {rows}×{cols} {dtype}", at_most=limit)

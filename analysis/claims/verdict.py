@@ -20,7 +20,7 @@ REPRODUCED, NOT_REPRODUCED = "reproduced", "not reproduced"
 CONTRADICTED, UNDECIDED, NOT_MEASURED = "contradicted", "undecided", "not measured"
 HOLDS, DOES_NOT_HOLD = "holds", "does not hold"
 WORDS = (REPRODUCED, HOLDS, NOT_REPRODUCED, DOES_NOT_HOLD, CONTRADICTED, UNDECIDED, NOT_MEASURED)
-# by card and claim the sentences that explain
+# by card and claim: why the card does other than claimed
 WHY = yaml.safe_load(Path(__file__).with_name("why.yaml").read_text(encoding="utf-8"))
 WORST_FIRST = ("no", UNDECIDED, NOT_MEASURED, "yes")  # outcomes of a part
 
@@ -31,11 +31,11 @@ class Part:
 
     label: str  # which part, in a few words
     expected: str  # by the claim, in words
-    measured: str = ""  # in words; empty where nothing was
+    measured: str = ""  # in words; empty if nothing was measured
     outcome: str = NOT_MEASURED  # whether it is as expected: one of `WORST_FIRST`
     estimate: Estimate | None = None  # the number that decided
     labels: tuple[int, ...] = ()  # of the rows behind it
-    exact: bool = False  # no card could give another number: it was counted, or follows from print
+    exact: bool = False  # the same on every card: counted, or computed from printed numbers
     direction: str = ""  # whether Triton does ``better`` or ``worse`` than claimed, where known
     lacks: str = ""  # the rows or records that would decide it
 
@@ -44,21 +44,21 @@ Parts = Iterable[Part | None]  # None where an optional part was not measured
 
 
 def optional(part: Part) -> Part | None:
-    """The part where something measured it: it is not missed elsewhere."""
+    """The part, or None if nothing measured it, so that a claim is judged without it."""
     return part if part.outcome != NOT_MEASURED else None
 
 
 def fact(label: str, holds: bool, expected: str, measured: str) -> Part:
-    """A part that printed numbers decide, on every card alike."""
+    """A part that printed numbers decide, the same on every card."""
     return Part(label, expected, measured, "yes" if holds else "no", exact=True)
 
 
 @dataclass(frozen=True)
 class Points:
-    """Numbers with their intervals by place: M, N and dtype, or () for one number of all."""
+    """Numbers with intervals by place (M, N and dtype); () is the place of one number for all."""
 
     numbers: Mapping[Any, Estimate] = field(default_factory=dict)
-    needs: str = ""  # the rows or records that would give numbers, where there are none
+    needs: str = ""  # the rows or records to measure, if there are no numbers
     note: str = ""  # printed beside the numbers
     gain: int = 0  # 1 where a higher number is better for Triton, -1 where a lower one is
     exact: bool = False  # see `Part`
@@ -73,7 +73,7 @@ class Points:
         return bool(self.numbers)
 
     def __truediv__(self, other: Points | str) -> Points:
-        """Each number over another of the same place, or over a formula in M and N."""
+        """Each number divided by the other's at the same place, or by a formula in M and N."""
         if isinstance(other, str):
             sizes = {at: exactly(elements(other, at[0], at[1])) for at in self.numbers}
             other = replace(self, numbers=sizes)
@@ -82,7 +82,7 @@ class Points:
         return replace(ratio, note=note)
 
     def __add__(self, other: Points) -> Points:
-        """Each number and another of the same place; their sum."""
+        """The sum of both numbers at each place that both have."""
         return self._with(other, lambda a, b: exactly(a.value + b.value).of(a.labels + b.labels))
 
     def _with(self, other: Points, operate: Callable[[Estimate, Estimate], Estimate]) -> Points:
@@ -92,9 +92,9 @@ class Points:
         return replace(other if self else self, numbers=found, gain=self.gain)
 
     def pick(self, share: float) -> Points:
-        """One number of all: the least at 0, the median at 0.5, the greatest at 1.
+        """One number of all: 0 picks the least, 0.5 the lower median, 1 the greatest.
 
-        More than half of the numbers are above another number where the median is.
+        If the lower median is above a limit, more than half of the numbers are.
         """
         ordered = sorted(self.numbers.values(), key=lambda one: one.value)
         picked = {(): ordered[int(share * (len(ordered) - 1))]} if ordered else {}
@@ -107,9 +107,9 @@ class Points:
         return self.pick(1) / self.pick(0)
 
     def each(self, label: str, gain: int | None = None, **expected: Any) -> Part:
-        """A part that every number decides, by the band of `_band`.
+        """A part that holds if every number lies in the band of `_band`.
 
-        The number furthest off is named.
+        Its text names the number that is furthest off.
         """
         text, low, high = _band(**expected)
         if not self:
@@ -141,10 +141,10 @@ def exactly(value: float) -> Estimate:
 
 
 def _band(**words: Any) -> tuple[str, float, float]:
-    """The numbers that one word allows, such as ``above=1``: in words, the least, the greatest.
+    """The band that one keyword allows, such as ``above=1``: in words, the least, the greatest.
 
-    Others are ``below``, ``at_least``, ``at_most``, ``equals``, ``between=(3, 4)``, which has its
-    ends, and ``about=(4, 0.15)``, which is within 15 % of 4.
+    The others are ``below``, ``at_least``, ``at_most``, ``equals``, ``between=(3, 4)``, both ends
+    included, and ``about=(4, 0.15)``, within 15 % of 4.
     """
     ((word, value),) = words.items()
     if word == "about":
@@ -170,7 +170,7 @@ class Judgement:
 
     id: str  # such as ``A4``
     source: str  # the letter of its source, or `OURS`
-    place: str  # where the source says so
+    place: str  # where the source makes the claim
     figure: str  # the figure that shows it, empty for none
     statement: str  # the claim in short
     words: str  # the source's own words
@@ -179,13 +179,13 @@ class Judgement:
     parts: tuple[Part, ...]
     deciding: Part  # the first part of the worst outcome
     word: str  # the verdict without the card, one of `WORDS`
-    verdict: str  # one that is not reproduced names the card too
+    verdict: str  # the word; if the claim is not reproduced, with the name of the card
     direction: str  # ``better`` or ``worse`` where Triton does other than claimed
     why: str  # why the card does other than claimed; empty where nothing has to be explained
-    remark: str  # which way the claim is missed and why, or how its words were read
+    remark: str  # `why`, or which way the claim is missed, or how its words were read
 
 
-Measure = Callable[[Any], Parts]  # of a claim's parts on a `measure.Card`
+Measure = Callable[[Any], Parts]  # yields the parts of a claim on a `measure.Card`
 
 
 def claim(place: str, figure: str = "") -> Callable[[Measure], Measure]:

@@ -1,7 +1,7 @@
 """Every picture that rows and records allow, in the order of the sources.
 
-A-fig1 and B-fig1, which the sources drew by hand, are drawn here: the order in which kernels touch
-a row, from traces of the real kernels. The others have modules of their own.
+A-fig1 and B-fig1, which the sources drew by hand, are drawn here from traces of the real kernels:
+the order in which they touch a row. Other modules have the other figures.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ TRACED = "every request of one row, as the unchanged kernel made it, counted wit
 
 
 def _pages(kernels: Sequence[str], name: str, title: str, note: str, inputs: Inputs) -> list[Page]:
-    """A panel for each of these kernels that the rows have; none if a trace is lacking."""
+    """A panel for each of these kernels; no page if rows or a trace of any is missing."""
     known = {
         kernel_name(one.kernel): one
         for one in sorted(inputs.records.traces, key=lambda one: one.rows)
@@ -60,14 +60,14 @@ def _pages(kernels: Sequence[str], name: str, title: str, note: str, inputs: Inp
 
 
 def _one_row(trace: Trace) -> pd.DataFrame:
-    """The accesses to the first row, in order; all rows go through the same."""
+    """The accesses to the first row, in order; every row has the same ones."""
     every = pd.DataFrame(map(vars, trace.accesses))
     row: pd.DataFrame = every[every["row"] == every["row"].min()].reset_index(drop=True)
     return row.assign(size=row["last"].clip(upper=trace.cols - 1) - row["first"] + 1)
 
 
 def _draw_row(ax: Axes, trace: Trace) -> None:
-    """Order of access across, columns up; each access a bar over the columns it touches."""
+    """Draws each access as a bar: x is its place in the order, y the columns it touches."""
     row, top = _one_row(trace), 1.03 * trace.cols
     for sweep, mine in row.groupby("sweep"):
         at, text = mine.index.to_numpy().mean(), f"pass {int(str(sweep)) + 1}"

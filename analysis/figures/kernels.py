@@ -1,7 +1,7 @@
-"""Every kernel over all points of its operation: the table `kernels`, the figures of shares.
+"""Each kernel over all points of its operation: the table `kernels`, the figures of shares.
 
-Points are of one card, the first protocol and, where there are any, large. Bits are compared at
-points of their own, which a sweep with ``determinism=true`` has.
+The points are those of one card under the first protocol, only large ones if there are any. Same
+bits are checked at other points, in sweeps with ``determinism=true``.
 """
 
 from functools import partial
@@ -32,9 +32,9 @@ SUBTITLE = "a column per card, a line per kernel: its bandwidth over the roof's 
 def kernel_points(inputs: Inputs) -> pd.DataFrame:
     """A line per card, kernel and point.
 
-    ``us`` and ``share`` of the roof are medians of the visits of all recordings. Of ``matrices``,
-    the memory that a call had beyond its inputs in matrices of M×N, of ``relative_error`` and of
-    bits the worst visit counts.
+    ``us`` and ``share`` of the roof are medians over the visits of all recordings. ``matrices``
+    (the memory that a call had beyond its inputs, in matrices of M×N), ``relative_error`` and bits
+    are those of the worst visit.
     """
     frame = inputs.frame
     good = frame["status"].eq("ok") & frame["operation"].ne(frame["roof"])
@@ -44,7 +44,7 @@ def kernel_points(inputs: Inputs) -> pd.DataFrame:
     protocols = zip(rows["timer"], rows["cache"], strict=True)
     rank = pd.Series([PROTOCOLS.index(p) if p in PROTOCOLS else 99 for p in protocols], rows.index)
     counted = timed(rows) & rows["fraction_of_roof"].notna()
-    counted &= rows["flops"].isna() | rows["arithmetic_us"].notna()  # else it is no bound
+    counted &= rows["flops"].isna() | rows["arithmetic_us"].notna()  # else the roof is no bound
     counted &= rank.eq(rank.where(counted).groupby(each).transform("min"))
     large = counted & rows["compulsory_bytes"].ge(LARGE_BYTES)
     counted &= large | ~large.groupby(each).transform("any")
@@ -71,7 +71,7 @@ def kernels(inputs: Inputs) -> Named:
             shares = every.pivot(index=SHAPE, columns="variant", values="share")
             own = min((one for one in every["kernel"] if maker(one) == OURS), default="")
             for variant, mine in every.groupby("variant", sort=False):
-                # recordings are of several hosts: each time stands over the roof's beside it
+                # recordings come from several hosts, so shares of the roof are compared, not times
                 beside = shares[own if own in shares else variant] / shares[variant]
                 line = {
                     "operation": operation,

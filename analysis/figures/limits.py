@@ -21,7 +21,7 @@ from analysis.selection import TIMERS, Query, Selection
 from experiments.data.cards import card_of
 from experiments.data.jobs import named_grids
 
-HEADLINE_DTYPES = ("bfloat16", "float16", "float32")  # the first that there are points of
+HEADLINE_DTYPES = ("bfloat16", "float16", "float32")  # the first that has points is drawn
 RATIOS = (0.25, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.25, 1.5, 2, 3, 4, 6, 8, 16, 32, 64)  # ticks
 
 
@@ -98,7 +98,7 @@ def _dots(ax: Axes, points: pd.DataFrame) -> None:
 
 
 def _headline(inputs: Inputs) -> list[Page]:
-    """Of each GPU a picture at the shapes of QuACK's benchmark, of the first protocol and dtype."""
+    """A picture per GPU at the shapes of QuACK's benchmark, under the first protocol and dtype."""
     title = "Softmax against a copy: auto and the public kernels"
     note = "from N = 128K on with smaller M, as in QuACK's benchmark"
     shapes = pd.DataFrame([at[:2] for at in named_grids()["quack"]], columns=["rows", "cols"])

@@ -32,18 +32,18 @@ MOST_LINES = 32  # a panel has no room for the names of more
 class LineFigure:
     """A figure of lines over N or M: a picture for each GPU whose rows allow it.
 
-    Bandwidths start at 0 and are scaled to the rows: numbers that a source printed of a faster card
-    do not squeeze them. Times span decades, so their axis is a logarithm that holds all of them but
-    the datasheet's floor.
+    Unless ``log``, a bandwidth axis starts at 0. It is scaled to the rows and the datasheet, so
+    that a source's numbers of a faster card do not squeeze it. A time axis is logarithmic and holds
+    all numbers except the datasheet's floor.
     """
 
     id: str  # its file name, e.g. ``d_fig1``, by which its source's printed series is found
     title: str  # its subject in a few words
     query: Query  # the rows it draws
     y: str = GBPS  # the column drawn: one of `LABELS`
-    log: bool = False  # whether a bandwidth is on a logarithm
-    levels: tuple[str, ...] = ()  # sources whose claims without a size are drawn as levels
-    note: str = ""  # a last line of small print on published numbers, where these are drawn
+    log: bool = False  # whether a bandwidth axis is logarithmic
+    levels: tuple[str, ...] = ()  # sources whose bandwidths without a size are drawn as levels
+    note: str = ""  # a last line of small print, if the source's numbers are drawn
     caption: str = ""  # one sentence on its content, and on the source's figure it draws again
     source: str = ""  # the letter of that source, if any
 
@@ -81,7 +81,7 @@ class LineFigure:
         draw_lines(ax, shown, self.y)
         _roof(ax, shown, self.y)
         first(ax, shown, self.y)
-        if self.y == ROOF_SHARE:  # the datasheet's peak is far above where launches bound the roof
+        if self.y == ROOF_SHARE:  # the datasheet's line may leave the axes where launches bind
             ax.set_ylim(0, max(1.25, 1.04 * float(np.nanmax(shown.own[self.y]))))
         else:
             ax.set_ylim(ax.get_ylim()[0] if ax.get_yscale() == "log" else 0, ax.get_ylim()[1])
@@ -94,14 +94,14 @@ class LineFigure:
         style.legend(ax)
 
     def _claims(self, ax: Axes, shown: Selection, y: str) -> None:
-        """Draws the sources' numbers, which compare with rows of their own shape and dtype alone.
+        """Draws the sources' numbers; they compare only with rows of their own shape and dtype.
 
-        A printed series has open markers on pale dashes. A claim of this dtype without a size is a
-        dotted line, or a band between two.
+        A printed series has open markers on pale dashes. A bandwidth of this dtype without a size
+        is a dotted line, or a band between two.
         """
         if not shown.exact:
             return
-        # C ran `hybrid` as `hybrid_whole`, which its numbers stand beside where rows hold it
+        # C's `hybrid` ran as `hybrid_whole`: if rows have that, its numbers are drawn as that
         whole = {"hybrid": "hybrid_whole"} if "hybrid_whole" in set(shown.points["kernel"]) else {}
         if self.source and (printed := sources()[self.source].series.get(self.id)):
             for name, values in printed.kernels.items():
@@ -139,10 +139,10 @@ def draw_lines(ax: Axes, shown: Selection, y: str) -> None:
         form, dash = style.style_of(kernel), DASHES[drawn[kernel] % len(DASHES)]
         drawn[kernel] += 1
         above = line["above_roof"].eq(True).to_numpy()
-        sparse = None if count <= MARK_ALL else 0.05  # lengths of the axes between markers
+        sparse = None if count <= MARK_ALL else 0.05  # distance of markers, as a share of the axes
         look = form.dots(ls=dash, lw=1.4, color=form.color, mew=0.6, zorder=3)
         ax.plot(x, np.where(above, np.nan, value), label=variant, markevery=sparse, **look)
-        # the interval of the time, or of a rate by that time
+        # the interval of the time, or of the rate computed from it
         ends = (line[end] / line[TIME_US] for end in ("time_low_us", "time_high_us"))
         low, high = (value * end if y == TIME_US else value / end for end in ends)
         ax.vlines(x, low, high, color=form.color, lw=1.0, zorder=2.5)
@@ -168,7 +168,7 @@ def _roof(ax: Axes, shown: Selection, y: str) -> None:
 
 
 def _datasheet(ax: Axes, shown: Selection, y: str) -> None:
-    """Draws the datasheet's memory bandwidth, and shades times that are too short for it."""
+    """Draws the datasheet's memory bandwidth, and shades times that would exceed it."""
     peak, own = card_of(shown.gpu).peak_gbps, shown.own
     if peak is None:
         return
@@ -186,7 +186,7 @@ def _datasheet(ax: Axes, shown: Selection, y: str) -> None:
 
 
 def _shade_l2(ax: Axes, shown: Selection) -> None:
-    """Shades the sizes at which inputs and outputs fit in the card's L2; its words avoid lines."""
+    """Shades the sizes at which inputs and outputs fit in the card's L2; its label avoids lines."""
     size, each = card_of(shown.gpu).l2_bytes, shown.moved
     if size is None or not each or size / each < shown.sizes[0]:
         return

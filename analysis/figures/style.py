@@ -39,7 +39,7 @@ LEFT, WIDE = 0.078, 0.567  # of the axes; labels stand right of them
 ABOVE, BELOW, BETWEEN = 0.67, 0.81, 0.56  # inches above, below and between axes
 ALONE, STACKED = 2.42, 1.85  # inches: the height of a panel
 ROOM, MOST_NAMES = 30, 16  # characters and lines that fit right of the axes
-# Points across, so that markers of every form weigh the same to the eye.
+# Points: marker sizes, chosen so that markers of all forms look equally large.
 ACROSS = {"*": 8.0, "P": 6.6, "X": 6.4, "d": 6.0, "D": 4.7, "s": 5.0}
 Marker = str | tuple[int, int, int]  # of matplotlib
 
@@ -52,12 +52,12 @@ class Page:
     title: str  # its subject in a few words
     subtitle: str  # GPU, dtype and shape
     small: Sequence[str]  # the small print, at most three lines
-    draw: Callable[[Canvas], None]  # puts axes within 0.2 and 0.83 of the canvas's height
+    draw: Callable[[Canvas], None]  # adds the axes, and leaves room above and below for the texts
     size: tuple[float, float]  # inches
     operation: str = OPERATION
 
     def render(self, texts: bool = True) -> Canvas:
-        """The picture on a canvas of its own, with title and small print; call it in `theme`."""
+        """Draws the picture on a new canvas, with title and small print; call it in `theme`."""
         canvas = Canvas(figsize=self.size, facecolor="white")
         if texts:
             left, inch = MARGIN / self.size[0], 1 / self.size[1]
@@ -69,7 +69,7 @@ class Page:
         return canvas
 
     def files(self, out: Path) -> list[Path]:
-        """Writes ``<name>.svg`` and ``.png``, the same bytes at every drawing; returns them."""
+        """Writes ``<name>.svg`` and ``.png``, the same bytes every time; returns their paths."""
         texts: dict[str, Any] = {"Title": f"{self.name}: {self.title}"}
         texts["Description"] = "\n".join([self.subtitle, *self.small])
         made = []
@@ -100,7 +100,7 @@ def stacked_size(count: int) -> tuple[float, float]:
 
 
 def stacked(canvas: Canvas, count: int) -> list[Axes]:
-    """The axes of as many panels on a page of that size, from the top."""
+    """The axes of ``count`` panels on a page of `stacked_size`, from the top."""
     height, each = canvas.get_figheight(), ALONE if count == 1 else STACKED
     bottoms = [BELOW + i * (each + BETWEEN) for i in reversed(range(count))]
     return [canvas.add_axes((LEFT, one / height, WIDE, each / height)) for one in bottoms]
@@ -127,14 +127,14 @@ def provenance(rows: pd.DataFrame, card: str, timer: str, cache: str) -> list[st
 
 @dataclass(frozen=True)
 class LineStyle:
-    """How a variant is drawn: a colour and a matplotlib marker, empty for a line without."""
+    """How a variant is drawn: a colour and a matplotlib marker."""
 
     color: str
     marker: Marker
 
     @property
     def size(self) -> float:
-        """Points across."""
+        """The size of the marker, points."""
         if isinstance(self.marker, tuple):
             return 7.4 if self.marker[1] else 6.6
         return ACROSS.get(self.marker, 5.6)
@@ -157,9 +157,9 @@ STYLES: Mapping[str, LineStyle] = MappingProxyType(
 
 
 def style_of(kernel: str) -> LineStyle:
-    """The style of a variant, whichever others are drawn beside it.
+    """The style of a variant, the same in every figure.
 
-    A variant that `STYLES` does not list gets one from its name alone, so it keeps it too.
+    If `STYLES` does not list a variant, its name decides its style.
     """
     known, colors, markers = _like(kernel), _FILE["colors"], _FILE["markers"]
     number = zlib.crc32(kernel.encode())
@@ -175,7 +175,7 @@ def _like(kernel: str) -> str:
 
 
 def variant_order(variant: str) -> tuple[int, str]:
-    """Sorts variants as `STYLES` lists their kernels, any others after them."""
+    """The sort key of variants: as `STYLES` lists their kernels, any others after them."""
     kernel = _like(re.split("[ ,]", variant)[0])
     return (list(STYLES).index(kernel) if kernel in STYLES else len(STYLES), variant)
 
@@ -198,14 +198,14 @@ def theme() -> Any:
 
 
 def write(ax: Axes, x: float, y: float, text: str, size: float = 8.0, **more: Any) -> None:
-    """Writes a text, by default a quiet one, at shares of the axes."""
+    """Writes a text, by default a muted one; x and y are shares of the axes."""
     ax.text(x, y, text, transform=ax.transAxes, fontsize=size, **{"color": MUTED} | more)
 
 
 def legend(ax: Axes) -> None:
-    """Names the lines right of the axes, from the top as they end.
+    """Lists the lines' names right of the axes, in the order of their right ends, from the top.
 
-    Those above the axes' top, such as printed numbers of a faster card, get an arrow.
+    A line that ends above the axes, as may numbers of a faster card, gets an arrow.
     """
     ends = {}
     for line in ax.get_lines():
@@ -220,7 +220,7 @@ def legend(ax: Axes) -> None:
 
 
 def ticks(axis: Axis, places: Iterable[float], text: Callable[[float], str]) -> None:
-    """Puts ticks at ``places`` alone, each labelled by ``text``."""
+    """Puts ticks only at ``places``, each labelled by ``text``."""
     axis.set_major_locator(FixedLocator(list(places)))
     axis.set_minor_locator(NullLocator())
     axis.set_major_formatter(lambda value, _: text(value))
@@ -271,5 +271,5 @@ def slug(gpu: str) -> str:
 
 
 def file_name(stem: str, operation: str, *more: str) -> str:
-    """A file's name without suffix: its operation is named but where it is softmax."""
+    """A file's name without suffix; it has the operation, unless that is softmax."""
     return "-".join([stem, *[slug(operation)] * (operation != OPERATION), *more])

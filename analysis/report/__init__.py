@@ -1,7 +1,7 @@
-"""``report``: everything that rows say, as one HTML page that needs nothing else.
+"""``report``: all figures, tables and claims of the rows as one self-contained HTML page.
 
 The result comes first, then the sources with each claim beside its figure, then every operation,
-then how it was measured. The page computes no number: all are those of the other commands.
+then how it was measured. The page computes no number; other commands have them all.
 """
 
 import argparse
@@ -36,8 +36,8 @@ from experiments.data.files import RowsError, read_json, write_file
 
 HERE, STEPPER = Path(__file__).parent, Path(stepper.__file__).parent
 FIRST = "headline"  # the picture and the table of the result
-MEASURED = ("kernels", "operations")  # the beginnings of names of tables that are of all operations
-MOST_PICTURES = 80  # of a folder of many cards; `figures` draws the others
+MEASURED = ("kernels", "operations")  # prefixes of the names of tables that cover all operations
+MOST_PICTURES = 80  # of more, as for a folder of many cards, `figures` draws the rest
 MOST_LINES = 300  # of a table; its CSV has all
 FOLDED = 12  # lines above which a table is folded
 DPI, COLORS, SCALE = 170, 48, 110  # of images: dots an inch, colours, CSS pixels an inch
@@ -52,8 +52,8 @@ class Exhibit:
     label: str = ""  # the source's own id, such as ``A-fig2``
     pictures: list[Mapping[str, Any]] = field(default_factory=list)
     tables: list[Table] = field(default_factory=list)
-    claims: list[Sequence[Judgement]] = field(default_factory=list)  # each on every card
-    missing: str = ""  # why there is no picture where there should be one
+    claims: list[Sequence[Judgement]] = field(default_factory=list)  # of each claim, one per card
+    missing: str = ""  # the rows that a picture needs, if it is not drawn
 
 
 Exhibits = dict[tuple[str, str], dict[str, Exhibit]]  # by source or operation, then by heading
@@ -137,7 +137,7 @@ def _exhibits(
     claims: Sequence[Sequence[Judgement]],
     needs: Mapping[str, str],
 ) -> Exhibits:
-    """The pictures, tables and claims of each source by label, and what each operation has."""
+    """The pictures, tables and claims of each source by label, and of each operation."""
     found: Exhibits = defaultdict(dict)
 
     def at(source: str, operation: str, label: str, title: str) -> Exhibit:
@@ -199,7 +199,7 @@ def _opening(inputs: Inputs) -> dict[str, Any]:
 
 
 def _policy(style: str, scripts: Sequence[str]) -> str:
-    """The browser's permissions: these very scripts, this very style, images within."""
+    """The Content-Security-Policy: only these scripts, this style, and images in the page."""
 
     def digest(text: str) -> str:
         return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"

@@ -54,8 +54,8 @@ def steps(x: Floats, block: int = BLOCK) -> list[Step]:
     """Online softmax of each row of x, shape [M, N], one row after the other.
 
     Returns:
-        The state before any block, then a step for each block of each pass; a block has so many
-        columns, the last of a row may have fewer.
+        The state before any block, then a step for each block of each pass. A block has ``block``
+        columns; the last of a row may have fewer.
     """
     known, output = np.full((len(x), 2), math.nan), np.full(x.shape, math.nan)
     reads = np.zeros(x.shape)
@@ -88,5 +88,5 @@ def steps(x: Floats, block: int = BLOCK) -> list[Step]:
 
 
 def digits(value: float, count: int = 3) -> str:
-    """A number with so many decimals and a true minus; empty for NaN."""
+    """A number with ``count`` decimals and a true minus sign; empty for NaN."""
     return "" if math.isnan(value) else f"{value:.{count}f}".replace("-", "−")

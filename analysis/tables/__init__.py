@@ -1,8 +1,8 @@
-"""The sources' tables and this project's own: times, errors and traffic; `kernels` has the rest.
+"""The sources' tables and this project's own: times, errors and traffic.
 
-A table is one entry of `TABLES`: a function of the inputs, which yields tables with the names of
-their files. The CSV beside a table has the numbers as they are and, in ``keys`` and ``recordings``,
-the rows behind each line, which ``python -m analysis trace`` prints.
+Each entry of `TABLES` has a function that yields tables with the names of their files. The CSV of a
+table has its numbers with six digits and, in ``keys`` and ``recordings``, the rows behind each
+line, which ``python -m analysis trace`` prints.
 """
 
 import argparse
@@ -32,21 +32,21 @@ from experiments.data.rows import ITEM_BYTES
 from experiments.data.statistics import unconverged
 
 IRREGULAR = (1823, 781)  # M and N of D's test
-MOST_SHAPES = 8  # shown where rows hold none of the sources' own
+MOST_SHAPES = 8  # shown if rows have fewer than two of the sources' own
 MACHINE = [
     *("variant", "rows", "cols", "gpu", "dtype", "timer", "cache", "status", "reason", "time_us"),
     *("time_low_us", "time_high_us", "effective_gbps", "roof_gbps", "fraction_of_roof"),
     *("speedup_over_naive", "above_roof"),
 ]
-LIBRARY = ("torch", "inductor", "torchscript")  # they choose algorithms, or fuse operations
-AGREES = 0.01  # of the model, or of one M×N matrix; more than counters vary by
+LIBRARY = ("torch", "inductor", "torchscript")  # backends that choose algorithms or fuse operations
+AGREES = 0.01  # share of the model or of one M×N matrix; counters vary by less
 KINDS = ("reads", "writes")
-SEEN = {  # no counter tells L2's writes apart
+SEEN = {  # columns of counters; none has L2's writes
     "L2 reads": "l2_to_sm_bytes",
     "DRAM reads": "dram_read_bytes",
     "DRAM writes": "dram_write_bytes",
 }
-Moved = dict[str, tuple[float, int, str]]  # by way: the bytes, those of a matrix, and the verdict
+Moved = dict[str, tuple[float, int, str]]  # by column: bytes, the bytes of a matrix, verdict
 DECLARED = "variants.json with a softmax variant beside the rows (a sweep writes it)"
 
 
@@ -65,7 +65,7 @@ def main(inputs: Inputs) -> Named:
 
 
 def _main_table(title: str, rows: pd.DataFrame, operation: str) -> Table:
-    """Rows of one GPU and dtype, of one sweep, under the first protocol that figures draw."""
+    """The table of one GPU, dtype and sweep, under the first protocol that figures draw."""
     known = rows.loc[timed(rows) & (rows["operation"] == operation), ["timer", "cache"]]
     protocols = set(known.itertuples(index=False, name=None))
     timer, cache = min(protocols, key=lambda p: (PROTOCOLS.index(p) if p in PROTOCOLS else 9, p))
@@ -81,7 +81,7 @@ def _main_table(title: str, rows: pd.DataFrame, operation: str) -> Table:
     strong = wins.notna() & wins.eq(wins.groupby([points["rows"], points["cols"]]).transform("min"))
     cells = [Cell(*one) for one in zip(map(_cell, points.to_dict("records")), strong, strict=True)]
     points["text"] = pd.Series(cells, dtype=object)
-    # `pivot` would lose bold ones
+    # `pivot` would lose the bold type
     shown = points.set_index(["rows", "cols", "variant"])["text"].unstack("variant").fillna("–")
     shown = shown[sorted(shown, key=lambda name: variant_order(str(name)))]
     shown.insert(0, "M×N", [f"{m}×{n}" for m, n in shown.index])
@@ -102,7 +102,7 @@ def _cell(row: Mapping[Any, Any]) -> str:
 
 
 def _key_shapes(rows: pd.DataFrame) -> list[tuple[int, int]]:
-    """The shapes of the sources' numbers and of D's test that rows have, else a spread of all."""
+    """The shapes of the sources' numbers and of D's test that rows have; if too few, a spread."""
     known = rows[rows["rows"].gt(0) & rows["cols"].gt(0)]
     present = sorted({(int(m), int(n)) for m, n in known[["rows", "cols"]].to_numpy()})
     every = [one for source in sources().values() for one in source.series.values()]
@@ -116,7 +116,7 @@ def d_test(inputs: Inputs) -> Named:
     """How far each variant is from float64 at D's irregular shape, by GPU and dtype."""
     frame, (m, n) = inputs.main, IRREGULAR
     rows = frame[(frame["rows"] == m) & (frame["cols"] == n) & (frame["operation"] == OPERATION)]
-    # of several visits one that failed, else the one with the largest error
+    # of several visits a failed one, else the one with the largest error
     visits = name_variants(rows).assign(fine=rows["status"] == "ok")
     visits = visits.sort_values(["fine", "max_abs_error"], ascending=[True, False], kind="stable")
     worst = ordered(visits.drop_duplicates(["gpu", "dtype", "variant"]), "gpu", "dtype")
@@ -126,7 +126,7 @@ def d_test(inputs: Inputs) -> Named:
 
 
 def c_ex(inputs: Inputs) -> Named:
-    """C's worked example recomputed, where rows hold the kernel that it is about."""
+    """C's worked example recomputed, if rows have the kernel that it is about."""
     if "online" in set(inputs.main["kernel"]):
         title = "C-ex: the worked example, recomputed"
         yield "c_ex", Table(title, Line._fields, compared(), texts("c_ex"))
@@ -178,7 +178,7 @@ def _same(declared: Sequence[str], printed: Sequence[str]) -> str:
 
 
 def _on_chip(declared: Declaration) -> tuple[str, str]:
-    """The order of the elements of a row that a variant holds, and whether it takes any N."""
+    """How the on-chip elements of a row grow, O(1), O(B) or O(N), and whether any N is taken."""
     try:
         held = expression(declared.on_chip)
     except ValueError:
@@ -191,9 +191,9 @@ def _on_chip(declared: Declaration) -> tuple[str, str]:
 
 
 def traffic(inputs: Inputs) -> Named:
-    """A line per variant and shape that counters saw, with the count of the case nearest to it.
+    """A line per variant and shape that counters saw, with the count of the most similar case.
 
-    A variant that no counter saw stands at its largest counted shape in each dtype.
+    A variant without counters has a line at its largest counted shape in each dtype.
     """
     kernels, counts, seen = set(inputs.frame["kernel"]), dict[Any, Any](), dict[Any, Any]()
     for found, records in ((counts, inputs.records.counts), (seen, inputs.records.counters)):
@@ -226,14 +226,14 @@ def _order(record: Count | Counters) -> tuple[Any, ...]:
 
 
 def _moved(record: Count | Counters, counts: Sequence[Count]) -> Moved:
-    """What a kernel moves by its model, by the nearest count of it, and as counters saw it."""
+    """The bytes that a kernel moves: by its model, by its nearest count, and by counters."""
     matrix = _matrix(record)
     moved: Moved = {f"modelled {kind}": (_model(record, kind), matrix, "") for kind in KINDS}
 
     def passes(one: Count | Counters) -> float:
         return (one.model_reads + one.model_writes) / (one.rows * one.cols)
 
-    # the same case, one pass or three, is the one whose model is nearest in passes
+    # the nearest count is of the same case (one pass or three): its model has similar passes
     apart = [round(abs(passes(one) - passes(record)), 1) for one in counts]
     for kind in KINDS if counts else ():
         moved[f"counted {kind}"] = _counted(counts[apart.index(min(apart))], kind)
@@ -259,7 +259,7 @@ def _matrix(record: Count | Counters) -> int:
 
 
 def _model(record: Count | Counters, kind: str) -> int:
-    own = getattr(record, f"model_{kind[:-1]}_bytes", None)  # of counts whose dtypes differ
+    own = getattr(record, f"model_{kind[:-1]}_bytes", None)  # in counts of several dtypes
     elements = record.model_reads if kind == "reads" else record.model_writes
     return elements * ITEM_BYTES[record.dtype] if own is None else int(own)
 
@@ -271,10 +271,10 @@ TABLES: Mapping[str, tuple[str, Callable[[Inputs], Named]]] = {
     "main": ("rows with a time", main),
     "a_tab1": (DECLARED, a_tab1),
     "b_tab1": (DECLARED, b_tab1),
-    "c_ex": ("rows of online, of which C works an example", c_ex),
+    "c_ex": ("rows of online, which C's worked example is about", c_ex),
     "d_test": ("rows at 1823×781 (grid=irregular)", d_test),
     "limits": (NEEDS, limits.limits),
-    "kernels": ("rows with a time, or asked for the same bits (determinism=true)", kernels),
+    "kernels": ("rows with a time, or of a sweep with determinism=true", kernels),
     "traffic": ("counts or counters of the rows' kernels (make counters)", traffic),
 }
 

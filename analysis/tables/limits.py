@@ -26,7 +26,7 @@ from experiments.data.statistics import unconverged
 
 POINT = ["gpu", "rows", "cols", "dtype"]
 SPEED = "speed / fastest public"
-FEW_ROWS = 64  # so few leave most of a card to the widths alone, and are not averaged with others
+FEW_ROWS = 64  # so few rows do not fill a card by themselves; they are averaged apart
 
 
 def limits(inputs: Inputs) -> Named:
@@ -38,7 +38,7 @@ def limits(inputs: Inputs) -> Named:
 
 
 def _failures(frame: pd.DataFrame, found: pd.DataFrame) -> Mapping[Any, dict[str, str]]:
-    """By point the public kernels that failed and have no time at all, and their status."""
+    """By point, the public kernels that failed and have no time there, with their status."""
     mine = (frame[["operation", "set"]] == found[["operation", "set"]].iloc[0]).all(axis=1)
     rows = frame[mine & ~frame["status"].isin(EXPECTED)]
     rows = rows[~rows["kernel"].map(maker).isin(["", OURS])]
@@ -137,10 +137,10 @@ def headline(inputs: Inputs) -> Named:
 
 
 def operations(inputs: Inputs) -> Named:
-    """Each operation in a line, if PyTorch's own was timed: ours against the fastest and the roof.
+    """A line per operation with a time of PyTorch's: ours against the fastest and the roof.
 
-    Large points of the first protocol alone count, or all of an operation that has no large ones.
-    The table named ``operations`` is of the card with most points, others bear their card's name.
+    Only large points of the first protocol count, or all if an operation has no large ones. The
+    table named ``operations`` is of the card with most points; others have the card in their name.
     """
     cards = pd.concat([pd.Series(dtype=str), *(one["gpu"] for one in inputs.points.values())])
     for i, gpu in enumerate(cards.value_counts().index):
@@ -209,7 +209,7 @@ def mixed_code(rows: pd.DataFrame) -> list[str]:
 
 
 def _summary(frame: pd.DataFrame, found: pd.DataFrame) -> dict[str, Any]:
-    """Some points in one line of numbers, with the rows behind it; empty where none is a ratio."""
+    """The numbers of some points in one line, with its rows; empty if no point has a ratio."""
     mean, lines = limit.geomean(found), ratios(found)
     if mean is None:
         return {}
@@ -244,6 +244,6 @@ def _rival(found: pd.DataFrame) -> tuple[str, str]:
 
 
 def _has(found: pd.DataFrame, kernel: str) -> pd.Series:
-    """At which lines the point has a time of a kernel."""
+    """Which lines lie at a place where ``kernel`` has a time."""
     timed = pd.MultiIndex.from_frame(found.loc[found["kernel"] == kernel, PLACE])
     return pd.Series(pd.MultiIndex.from_frame(found[PLACE]).isin(timed), found.index)
