@@ -4,6 +4,7 @@ import contextlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from experiments.data.jobs import CONF, read_yaml
@@ -43,14 +44,20 @@ def _card(described: Mapping[str, Any]) -> Card:
     return Card(described.get("name", ""), facts.get("memory_gbps"), l2_bytes)
 
 
+@cache
+def _nvml() -> Any:
+    with contextlib.suppress(Exception):
+        import pynvml
+
+        pynvml.nvmlInit()
+        return pynvml
+
+
 def ask_nvml(query: str, *arguments: Any) -> Any:
     """The answer of NVIDIA's management library to a query such as ``DeviceGetCount``.
 
     None if the library, the driver or the permission is missing, or the card does not report it.
     """
     with contextlib.suppress(Exception):
-        import pynvml
-
-        pynvml.nvmlInit()  # once it has succeeded, it only counts its calls
-        return getattr(pynvml, f"nvml{query}")(*arguments)
+        return getattr(_nvml(), f"nvml{query}")(*arguments)
     return None

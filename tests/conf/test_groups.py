@@ -81,6 +81,15 @@ def test_what_is_typed_replaces_what_the_preset_sweeps(composed: Composed) -> No
     }
 
 
+def test_jobs_that_differ_in_values_are_what_hydra_composes_of_each(composed: Composed) -> None:
+    for size, rows in (("512", "[1,2]"), ("null", "7"), ("'1024'", "${seed}")):
+        words = ["kernel=online", f"kernel.block_size={size}", "grid=smoke", f"grid.rows={rows}"]
+        whole = composed(*words)
+        found, _ = jobs.configuration_of(words)
+        assert found == {key: value for key, value in whole.items() if key != "hydra"}
+    assert jobs._by_hydra.cache_info().currsize == 1
+
+
 @pytest.mark.parametrize("name", SHAPES)
 def test_a_grid_has_the_shapes_that_its_source_used(name: str, composed: Composed) -> None:
     assert expand(composed(f"grid={name}").grid) == SHAPES[name]

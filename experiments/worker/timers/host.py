@@ -1,13 +1,16 @@
 """The host's clock around each call: a kernel's time on a CPU, the host's cost on a card."""
 
+import io
+import os
 from contextlib import suppress
-from pathlib import Path
+from functools import lru_cache
 
 from experiments.worker import clock
 from experiments.worker.timers import Protocol, Sampling, Subject, collect
 
 CALLS = 20  # per sample on a card, so that the first after a wait does not stand for all
 MOST_DROPPED = 20  # windows in a row; a busy machine may leave none undisturbed
+TASKS = "/proc/self/task"
 MOST_WAITED = 0.1  # the share of a window that all threads together may wait for a core
 
 
@@ -48,7 +51,15 @@ def sample(subject: Subject, protocol: Protocol) -> Sampling:
 
 def waited_us() -> float:
     """The time that all threads of this process have waited for a core; 0 except on Linux."""
-    with suppress(OSError, IndexError):  # a thread may end meanwhile
-        files = Path("/proc/self/task").glob("*/schedstat")
-        return sum(int(file.read_text().split()[1]) for file in files) / 1e3
+    for _ in range(2):
+        with suppress(OSError, IndexError):
+            files = _schedstats(os.stat(TASKS).st_nlink)
+            return sum(int(os.pread(one.fileno(), 100, 0).split()[1]) for one in files) / 1e3
+        _schedstats.cache_clear()  # a thread has ended
     return 0.0
+
+
+@lru_cache(1)
+def _schedstats(links: int) -> list[io.FileIO]:
+    """The threads' open files; ``links``, the number of threads plus two, is the cache's key."""
+    return [io.FileIO(f"{thread.path}/schedstat") for thread in os.scandir(TASKS)]
