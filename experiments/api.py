@@ -117,7 +117,7 @@ def _sweep(overrides: Sequence[str], out: str | Path | None) -> list[tuple[str, 
     place = [] if out is None else [f"out={_quoted(Path(out).resolve())}"]
     with redirect_stdout(io.StringIO()):
         try:
-            found: list[tuple[str, Row]] = act_on([*overrides, *place]) or []  # of Slurm none
+            found: list[tuple[str, Row]] = act_on([*overrides, *place]) or []  # Slurm returns none
         except SweepFailed as failed:
             found = [*failed.found]
             if not found:

@@ -26,6 +26,7 @@ from experiments.data.statistics import unconverged
 
 POINT = ["gpu", "rows", "cols", "dtype"]
 SPEED = "speed / fastest public"
+PYTORCHS = ("torch", "compile")  # makers of kernels that come with PyTorch
 FEW_ROWS = 64  # so few rows do not fill a card by themselves; they are averaged apart
 
 
@@ -154,14 +155,14 @@ def _operations(inputs: Inputs, points: Mapping[str, pd.DataFrame], title: str) 
     lines = []
     for operation, every in points.items():
         first = limit.groups(every)[0]
-        if not first["by"].isin(["torch", "compile"]).any():  # other rivals alone say little
+        if not first["by"].isin(PYTORCHS).any():  # other rivals alone say little
             continue
         large = first["bytes"] >= LARGE_BYTES
         found = first[large] if large.any() else first
         same = every["timer"].eq(first["timer"].iloc[0]) & every["bytes"].ge(LARGE_BYTES)
         other = limit.geomean(every[same & ~every["tuned"]])
         rival, name = _rival(found)
-        known = {*found.loc[found["role"] == "peer", "by"]}
+        alone = found.loc[found["role"] == "peer", "by"].isin(PYTORCHS).all()
         answered = _has(found, rival)
         if not (numbers := _summary(inputs.frame, found[answered])):
             continue
@@ -170,7 +171,7 @@ def _operations(inputs: Inputs, points: Mapping[str, pd.DataFrame], title: str) 
         line = {
             "operation": operation,
             "our kernel": found.loc[found["role"] == "ours", "kernel"].iloc[0],
-            "main rival": name + " (no library)" * (known <= {"torch", "compile"}),
+            "main rival": name + " (no library)" * bool(alone),
             "if it fails": failed and f"{failed.value:.2f} at {failed.points}",
             "other widths": other and f"{other.value:.2f} at {other.points}",
             "roof": "its slowest roof" if arithmetic else found["roof"].iloc[0],
