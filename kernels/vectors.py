@@ -66,23 +66,20 @@ def layout(*matrices: torch.Tensor) -> Layout:
     )
 
 
-def reading(
-    x: torch.Tensor, written: torch.Tensor | None = None, contiguous: bool = False
-) -> tuple[int, bool]:
+def reading(*given: torch.Tensor | None, contiguous: bool = False) -> tuple[int, bool]:
     """As `layout`, for kernels of which each matrix begins at a vector if its rows do not.
 
     Args:
-        x: Shape (M, N), M and N at least 1.
-        written: A matrix of the same shape and dtype, or None.
+        given: Matrices of one shape (M, N), M and N at least 1, and dtype; None counts for nothing.
         contiguous: Whether a contiguous matrix will be written, which is not there yet.
 
     Returns:
         The elements of a vector, and whether rows are unaligned with such vectors.
     """
-    matrices = (x,) if written is None else (x, written)
+    matrices = [x for x in given if x is not None]
     leads, steps = _places(matrices)
-    if contiguous and len(x) > 1:
-        steps.append(x.shape[1])
+    if contiguous and len(matrices[0]) > 1:
+        steps.append(matrices[0].shape[1])
     return _longest(matrices, leads, steps, not any(leads))
 
 

@@ -10,9 +10,10 @@ then the answer from the last tile to the first, which the cache still holds in 
 - backward_cluster, as `softmax/cluster.py` (Gluon, sm_90 and up): each warp of the cluster loads
   its slices of y and dy into registers, sums their products among its own lanes, and sends the sum
   to all programs of the cluster. This is the only message. With all sums the warp writes its slice.
-  Rows are whole vectors of 16 bytes; others go to `backward`. One pass.
+  Rows may be unaligned (`kernels.vectors`). One pass.
 - backward_auto, by which `softmax(x)` differentiates: contiguous rows in whole vectors go several a
-  program up to 512 elements and by a cluster up to 262144, on sm_90 and newer; others by tiles.
+  program up to 512 elements; wider ones, aligned or not, by a cluster up to 262144, on sm_90 and
+  newer; others by tiles.
 On chip: one row each of y and dy, of multirow several; of `backward` 2N elements padded to powers
 of two, or two tiles. A thread of a cluster holds up to 32 float32 elements of each, or 64 of 16
 bit, which stay packed.
@@ -32,7 +33,18 @@ import torch
 from typing_extensions import override
 
 from ..cluster.cut import OnCluster
-from ..cluster.row import distinct, row_number, slots_of, total_of, whole_row
+from ..cluster.row import (
+    by_lane,
+    distinct,
+    ends_of,
+    in_registers,
+    row_at,
+    row_number,
+    slots_of,
+    summed_up,
+    total_of,
+    whole_row,
+)
 from ..device import Device, device_of
 from ..kernel import Kernel, Shape, power_of_two
 from ..language import gl, gluon_jit, jit, tl
@@ -40,7 +52,7 @@ from ..launch import launch
 from ..lines import Sizes, columns_of, launch_tiles, lines_of, starts
 from ..softmax.fused_multirow import Multirow
 from ..traffic import BLOCK_SIZE, M, N, Traffic
-from ..vectors import LONGEST, in_vectors, vector
+from ..vectors import LONGEST, in_vectors, reading, vector
 from .operation import SOFTMAX_BACKWARD
 
 LARGEST = 1 << 15  # elements of a tile: two of them in registers are all that a block has
@@ -122,24 +134,24 @@ class BackwardMultirow(Multirow, Gradient):
 class BackwardCluster(OnCluster, Gradient):
     """A cluster a row; see `OnCluster`."""
 
-    matrices, in_vectors = 2, True
+    matrices = 2
 
     @override
     def into(self, tensors: Three, dim: int = 1, temperature: float = 1.0) -> None:
-        """See `Gradient`; the rows of all tensors are whole vectors of 16 bytes.
+        """See `Gradient`.
 
         Raises:
-            ValueError: a row does not begin or end at a vector, or does not fit on chip.
+            ValueError: a row does not fit on chip; strided columns fit less.
         """
-        y, dy, dx = tensors
-        (rows, cols), width = y.shape, LONGEST // y.element_size()
+        y, dy, _ = tensors
+        (rows, cols), (width, ends) = y.shape, reading(*tensors)
         plan = self.plan((rows, cols), y.dtype, width, device_of(y))
-        if plan is None or not all(map(in_vectors, tensors)):
-            wanted = f"whole vectors of {LONGEST} bytes, and to fit on chip"
-            raise ValueError(f"backward_cluster: rows of {cols} have to be {wanted}")
-        strides = (y.stride(0) // width, dy.stride(0) // width)
-        arguments = (y, dy, dx, cols // width, *strides, 1 / temperature)
-        plan.launch(_backward_cluster, rows, arguments, plan.how(y, width))
+        if plan is None:
+            raise ValueError(f"backward_cluster: {cols} elements read by {width} do not fit on chip")
+        unit = 1 if ends else width  # of the lengths that the kernel is given
+        strides = [(t.stride(0) // unit, t.stride(1)) for t in (y, dy)]
+        arguments = (*tensors, cols // unit, *strides, 1 / temperature)
+        plan.launch(_backward_cluster, rows, arguments, plan.how(y, width, ends))
 
 
 NARROW_ROWS, CLUSTER, TILES = BackwardMultirow(), BackwardCluster(), Backward()
@@ -157,8 +169,8 @@ class BackwardAuto(Gradient):
 
     @override
     def limits(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
-        by_vectors = in_vectors_by(shape, dtype, device) is not None
-        return None if by_vectors else TILES.unsupported(shape, dtype, device)
+        on_chip = on_chip_by(shape, dtype, device) is not None
+        return None if on_chip else TILES.unsupported(shape, dtype, device)
 
     @override
     def into(self, tensors: Three, dim: int = 1, temperature: float = 1.0) -> None:
@@ -167,19 +179,20 @@ class BackwardAuto(Gradient):
             if y.dim() != 2 and y.is_contiguous() and dy.is_contiguous():
                 y, dy, dx = (t.view(-1, t.shape[-1]) for t in tensors)
                 tensors, dim = (y, dy, dx), 1
-            if y.dim() == 2 and all(map(in_vectors, tensors)):
-                chosen = in_vectors_by(tuple(y.shape), y.dtype, device_of(y))
-                if chosen is not None:
+            if y.dim() == 2 and reading(y, dy, dx)[0] * y.element_size() == LONGEST:
+                chosen = on_chip_by(tuple(y.shape), y.dtype, device_of(y))
+                if chosen is CLUSTER or (chosen and all(map(in_vectors, tensors))):
                     return chosen.into(tensors, dim, temperature)
         return TILES.into(tensors, dim, temperature)
 
 
 @lru_cache(maxsize=4096)
-def in_vectors_by(shape: Shape, dtype: torch.dtype, device: Device) -> Gradient | None:
-    """The variant for contiguous rows that begin at vectors; None if tiles are faster."""
-    if shape[1] * dtype.itemsize % LONGEST != 0 or shape[1] > WIDEST:
+def on_chip_by(shape: Shape, dtype: torch.dtype, device: Device) -> Gradient | None:
+    """The variant for adjacent elements, narrow rows in whole vectors; None if tiles are faster."""
+    narrow, wide = shape[1] <= NARROW, shape[1] > WIDEST
+    if wide or (narrow and shape[1] * dtype.itemsize % LONGEST != 0):
         return None
-    chosen: Gradient = NARROW_ROWS if shape[1] <= NARROW else CLUSTER
+    chosen: Gradient = NARROW_ROWS if narrow else CLUSTER
     return chosen if chosen.unsupported(shape, dtype, device) is None else None
 
 
@@ -278,30 +291,47 @@ def _backward_multirow(
 
 
 @gluon_jit
-def _backward_cluster(y, dy, dx, vectors, y_vectors, dy_vectors, inverse, HOW: gl.constexpr):  # type: ignore[no-untyped-def]
+def _gradient(p, g, total, scale, PACKED: gl.constexpr = False):  # type: ignore[no-untyped-def]
+    p, g = distinct(p, PACKED).to(gl.float32), distinct(g, PACKED).to(gl.float32)
+    return p * (g - total) * scale
+
+
+@gluon_jit
+def _backward_cluster(y, dy, dx, cols, y_at, dy_at, inverse, HOW: gl.constexpr):  # type: ignore[no-untyped-def]
     LOADS: gl.constexpr = HOW.loads
     STORES: gl.constexpr = HOW.stores
     PACKED: gl.constexpr = HOW.packed
     VECTOR: gl.constexpr = HOW.vector
+    ENDS: gl.constexpr = HOW.ends
     SLICES: gl.constexpr = gl.num_ctas() * gl.num_warps()
+    single: gl.constexpr = in_registers(1, gl.num_warps(), gl.num_ctas())
     if SLICES > 1:
         slots = slots_of(1)
-    number = row_number().to(gl.int64)
+    number, vectors = row_number().to(gl.int64), cols
+    first_y, y = row_at(y, number, y_at[0], VECTOR, ENDS)
+    first_dy, dy = row_at(dy, number, dy_at[0], VECTOR, ENDS)
+    first_dx, dx = row_at(dx, number, cols, VECTOR, ENDS)
+    if ENDS:
+        end, at_end, vectors, _ = ends_of(number, y_at[0], gl.cast(cols, gl.int32), VECTOR, single)
     row = whole_row(vectors, HOW.chunks, VECTOR, HOW.even)
-    y += number * (gl.cast(y_vectors, gl.int64) * VECTOR)
-    dy += number * (gl.cast(dy_vectors, gl.int64) * VECTOR)
-    dx += number * (gl.cast(vectors, gl.int64) * VECTOR)
 
-    ps = row.load(y, 1, 0, 0.0, LOADS)
-    gs = row.load(dy, 1, 0, 0.0, LOADS)
+    ps = row.load(y, y_at[1], 0, 0.0, LOADS)
+    gs = row.load(dy, dy_at[1], 0, 0.0, LOADS)
+    product_at_end = None
+    if ENDS:
+        p_at_end = gl.load(first_y + end, mask=at_end, other=0.0).to(gl.float32)
+        g_at_end = gl.load(first_dy + end, mask=at_end, other=0.0).to(gl.float32)
+        product_at_end = p_at_end * g_at_end
     products = gl.full(row.columns.shape, 0.0, gl.float32, row.columns.type.layout)
     for i in gl.static_range(row.CHUNKS):
         p = distinct(ps[i], PACKED).to(gl.float32)
         products += p * distinct(gs[i], PACKED).to(gl.float32)
-    total = gl.sum(products, axis=1)
+    total = summed_up(products, product_at_end, VECTOR)
     if SLICES > 1:
         total = total_of(total, slots)
     for i in gl.static_range(row.CHUNKS):
-        p = distinct(ps[i], PACKED).to(gl.float32)
-        g = distinct(gs[i], PACKED).to(gl.float32)
-        row.store(dx, 1, i, p * (g - total[:, None]) * inverse, STORES)
+        value = _gradient(ps[i], gs[i], total[:, None], inverse, PACKED)
+        row.store(dx, 1, i, value, STORES)
+    if ENDS:
+        value = _gradient(p_at_end, g_at_end, by_lane(total, single), inverse)
+        gl.store(first_dx + end, value.to(dx.dtype.element_ty), mask=at_end)

@@ -148,11 +148,11 @@ def backend(kernel: Kernel) -> str:
 def laid_out(kernel: Kernel, inputs: tuple[torch.Tensor, ...], layout: str) -> list[torch.Tensor]:
     """The inputs' matrices with other strides; one that is overwritten has rows of its own.
 
-    Libraries take heads, and `backward_cluster` whole vectors alone.
+    Libraries take heads.
     """
     repeats = kernel.overwrites is not None and layout == "one row repeated"
     library = kernel.backend == "cute" or (kernel.backend == "torch" and inputs[0].dim() > 2)
-    if library or repeats or type(kernel).__name__ == "BackwardCluster":
+    if library or repeats:
         return list(inputs)
     return [lay_out(x, layout) if x.dim() > 1 else x for x in inputs]
 

@@ -49,7 +49,7 @@ POINTS: tuple[tuple[str, Sequence[tuple[int, int]], Sequence[torch.dtype]], ...]
     *((name, WIDE[1:3], HALF) for name in ("copy_triton", "copy_hinted", "add_hinted")),
     *((name, (*WIDE[1:3], (32_768, 100)), HALF) for name in ("read", "read_hinted")),
     ("cluster", WIDE, BOTH),
-    ("backward_cluster", (WIDE[0], WIDE[1], (1024, 131_072)), BOTH),
+    ("backward_cluster", (*WIDE[:3], (1024, 131_072)), BOTH),
     *((name, (*WIDE, (8192, 128_256)), BOTH) for name in ("ce_cluster", "ce_grad_cluster")),
     *((name, ((4096, 256), (4096, 319)), BOTH) for name in ("ce_cluster", "ce_grad_cluster")),
     ("logprob_entropy_cluster", ((4096, 1000), *WIDE[1:3], (8192, 151_936)), HALF),
