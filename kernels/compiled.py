@@ -40,11 +40,6 @@ class CompiledFormula(Kernel):
     mode: Annotated[str, one_of(*MODES)] = "default"
 
     @override
-    def __call__(self, *inputs: torch.Tensor) -> Any:
-        """See `Kernel`. It compiles at every call; `prepare` does so once."""
-        return self.prepare(*inputs)(*inputs)
-
-    @override
     def prepare(self, *inputs: torch.Tensor) -> Callable[..., Any]:
         """See `Kernel`; one static graph. For inputs without elements it is the formula itself.
 

@@ -17,7 +17,7 @@ import torch
 
 from .calls import DTYPES, RowOp, check_types, number
 from .device import device_of
-from .lines import Lines, along, lines
+from .lines import MOST, Lines, along, launch_tiles, lines
 from .repeat import ALIGNMENT, dense
 from .softmax.auto import Auto
 from .softmax_backward.variants import BackwardAuto
@@ -72,8 +72,8 @@ def _checked(
 ) -> tuple[int, float, bool, torch.dtype] | None:
     """The options with the dtype of the result; None where PyTorch raises an error."""
     number("temperature", temperature)
-    most, result = max(x.dim(), 1), x.dtype if wanted is None else wanted
-    takes = -most <= dim < most and result in DTYPES and not x.is_complex()
+    result = x.dtype if wanted is None else wanted
+    takes = -x.dim() <= dim < x.dim() and result in DTYPES and not x.is_complex()
     return (dim, temperature, fixed, result) if takes else None
 
 
@@ -121,7 +121,7 @@ def gradient_by_torch(
 def _work(
     x: torch.Tensor, dim: int, temperature: float, fixed: bool, dtype: torch.dtype
 ) -> Callable[..., None]:
-    place, found = dim % max(x.dim(), 1), _lines(x, dim)
+    place, found = dim % x.dim(), _lines(x, dim)
     rowwise = (
         (found is not None and found.inner == 1 and found.strides[1] == 1)
         and (temperature == 1 and dtype is x.dtype and x.numel() > 0)
@@ -131,7 +131,7 @@ def _work(
 
     def launch(x: torch.Tensor, y: torch.Tensor) -> None:
         if found is None or not rowwise:
-            return along(_at_least_1d(x), _at_least_1d(y), place, temperature, fixed)
+            return launch_tiles(along, (x, y), place, temperature, MOST, None, fixed)
         rows = x.as_strided((found.outer, found.cols), (found.strides[0], 1))
         offset = x.data_ptr() % ALIGNMENT
         if offset not in prepared:
@@ -145,20 +145,12 @@ def _work(
 def _gradient_work(
     y: torch.Tensor, dy: torch.Tensor, dim: int, temperature: float, dtype: torch.dtype
 ) -> Callable[..., None]:
-    place = dim % max(y.dim(), 1)
-
-    def launch(y: torch.Tensor, dy: torch.Tensor, dx: torch.Tensor) -> None:
-        BACKWARD.into((_at_least_1d(y), _at_least_1d(dy), _at_least_1d(dx)), place, temperature)
-
-    return launch
-
-
-def _at_least_1d(x: torch.Tensor) -> torch.Tensor:
-    return x.view(1) if x.dim() == 0 else x
+    place = dim % y.dim()
+    return lambda *tensors: BACKWARD.into(tensors, place, temperature)
 
 
 def _lines(x: torch.Tensor, dim: int) -> Lines | None:
-    return lines(x.shape or (1,), x.stride() or (1,), dim % max(x.dim(), 1))
+    return lines(x.shape, x.stride(), dim % x.dim())
 
 
 def _arranged(
@@ -179,7 +171,7 @@ def _arranged_gradient(y: torch.Tensor, dy: torch.Tensor, dim: int, *_: Any) -> 
 _OPTIONS = "SymInt dim, float temperature, ScalarType dtype"
 GRADIENT = RowOp(
     schema=f"softmax_backward(Tensor y, Tensor dy, {_OPTIONS}) -> Tensor",
-    checked=lambda y, dy, *options: options,
+    checked=lambda y, dy, *options: options if y.dim() else None,
     answers=lambda y, dy, dim, temperature, dtype: [dense(y.shape, dtype)],
     work=_gradient_work,
     by_torch=gradient_by_torch,

@@ -252,7 +252,6 @@ class Kernel(ABC):
             if not (optional and value is None) and not allowed.test(value):
                 raise ValueError(f"{name} must be {allowed.words}, not {value!r}")
 
-    @abstractmethod
     def __call__(self, *inputs: Any, **_: Any) -> Any:
         """The operation's outputs, one tensor or a tuple, in newly allocated memory.
 
@@ -260,6 +259,7 @@ class Kernel(ABC):
             inputs: The operation's inputs, one argument each. Rows may be strided; M and N may be
                 zero or one.
         """
+        return self.prepare(*inputs)(*inputs)
 
     def traffic(self) -> Traffic:
         """The traffic with global memory that the algorithm asks for in one call."""
@@ -298,7 +298,7 @@ class Kernel(ABC):
         """The function that the harness times on inputs like these.
 
         Does the work that a caller does once per shape, such as compiling, so that the returned
-        function only launches. Most variants return themselves.
+        function only launches. Most variants return themselves; others have no other call.
         """
         return self
 
@@ -338,8 +338,10 @@ def _tunables(kind: type[Any]) -> list[tuple[str, bool, Allowed]]:
     A bool needs no metadata.
 
     Raises:
-        TypeError: the kernel declares no traffic, or no elements on chip.
+        TypeError: the kernel declares no call, no traffic, or no elements on chip.
     """
+    if kind.__call__ is Kernel.__call__ and kind.prepare is Kernel.prepare:
+        raise TypeError(f"{kind.__name__} declares neither __call__() nor prepare()")
     for method, attribute in (("traffic", "moves"), ("on_chip_elements", "on_chip")):
         if getattr(kind, method) is getattr(Kernel, method) and not hasattr(kind, attribute):
             raise TypeError(f"{kind.__name__} declares neither {attribute} nor {method}()")

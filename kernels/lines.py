@@ -6,8 +6,8 @@ dimensions before it, and `inner` merges the dimensions after it. A matrix of ro
 A program holds a tile: BLOCK elements of each of WIDTH neighbouring lines. So it reads whole memory
 sectors both where the elements of a line are adjacent (inner = 1) and where lines are adjacent.
 
-`softmax(x)` calls `along` where no variant applies: variants take only rows of a matrix. One pass
-where a line fits a tile (2MN), else two, as `online` (3MN).
+`softmax(x)` launches `along` where no variant applies: variants take only rows of a matrix. One
+pass where a line fits a tile (2MN), else two, as `online` (3MN).
 """
 
 from __future__ import annotations
@@ -113,22 +113,6 @@ def launch_tiles(
     )
 
 
-def along(
-    x: torch.Tensor, y: torch.Tensor, dim: int, temperature: float, batch_invariant: bool = False
-) -> None:
-    """Writes softmax(x / temperature) along ``dim`` into ``y``.
-
-    Args:
-        x: Any shape with at least one dimension and one element. Its dimensions before ``dim``, and
-            those after it, can be merged into one.
-        y: The same shape, any floating-point dtype; contiguous.
-        dim: The dimension that is normalised, not negative.
-        temperature: Positive.
-        batch_invariant: As in `launch_tiles`.
-    """
-    launch_tiles(_along, (x, y), dim, temperature, MOST, None, batch_invariant)
-
-
 @jit
 def lines_of(WIDTH: tl.constexpr, sizes: Sizes) -> tuple[tl.tensor, tl.tensor]:
     """The numbers of a program's lines (64 bit), 1 × WIDTH, and whether there are such lines."""
@@ -152,7 +136,7 @@ def columns_of(
 
 
 @jit
-def _along(
+def along(
     x: tl.tensor,
     y: tl.tensor,
     x_strides: tl.tuple,
@@ -163,6 +147,7 @@ def _along(
     WIDTH: tl.constexpr,
     WHOLE: tl.constexpr,
 ) -> None:
+    """Writes the softmax of lines of ``x`` into ``y``, contiguous, of any floating-point dtype."""
     dtype: tl.constexpr = y.dtype.element_ty
     STATISTICS: tl.constexpr = tl.float64 if dtype == tl.float64 else tl.float32
     line, inside = lines_of(WIDTH, sizes)

@@ -73,10 +73,6 @@ class Peer(Kernel):
         return self.library.refused(*point) or self.refused(*point) or super().limits(*point)
 
     @override
-    def __call__(self, *inputs: torch.Tensor) -> Any:
-        return self.prepare(*inputs)(*inputs)
-
-    @override
     def prepare(self, *inputs: torch.Tensor) -> Callable[..., Any]:
         """See `Kernel`: the library does its one-time lookups now."""
         if all(x.numel() > 0 for x in inputs):

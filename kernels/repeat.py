@@ -119,9 +119,8 @@ def _repeated(seen: list[Any], starts: list[int], index: int) -> Callable[[list[
     constants, found = list[Any](), list[tuple[Any, ...]]()
     shifted = False  # whether a launch is given where a vector begins
     for each in (each for each in seen if isinstance(each, Launched)):
-        given, places = each.arguments, list[int]()
-        count = max((i + 1 for i, x in enumerate(given) if isinstance(x, torch.Tensor)), default=0)
-        for argument in given[:count]:
+        places = list[int]()
+        for argument in each.arguments:
             if not isinstance(argument, torch.Tensor):
                 places.append(-1 - len(constants))  # from the end, whatever stands before
                 constants.insert(0, argument)
@@ -130,9 +129,9 @@ def _repeated(seen: list[Any], starts: list[int], index: int) -> Callable[[list[
                 shifted |= places[-1] >= len(known) // 2
             else:
                 return unlike
-        how = _launcher(each, count, given[count:])
-        nested = any(hasattr(x, "data_ptr") for y in given if isinstance(y, tuple) for x in y)
-        if how is None or nested or count < 2:
+        how = _launcher(each)
+        tuples = (x for x in each.arguments if isinstance(x, tuple))
+        if how is None or len(places) < 2 or any(hasattr(x, "data_ptr") for y in tuples for x in y):
             return unlike
         found.append((*how, itemgetter(*places)))
     if not found or empty is None:
@@ -150,11 +149,9 @@ def _repeated(seen: list[Any], starts: list[int], index: int) -> Callable[[list[
             starts = _extended(starts)
         starts += constants
         stream = stream_of(index)
-        for _, run, before, between, after, grouped, pick in found:
-            if grouped:
-                run(*before, stream, *between, (*pick(starts), *after))
-            else:
-                run(*before, stream, *between, *pick(starts), *after)
+        for _, run, before, between, grouped, pick in found:
+            given = pick(starts)
+            run(*before, stream, *between, *((given,) if grouped else given))
         return True
 
     return again
@@ -165,20 +162,15 @@ def _extended(starts: list[int]) -> list[int]:
     return [*starts, *[each - each % ALIGNMENT for each in starts]]
 
 
-def _launcher(launched: Launched, count: int, rest: tuple[Any, ...]) -> tuple[Any, ...] | None:
+def _launcher(launched: Launched) -> tuple[Any, ...] | None:
     """The C function behind Triton's launcher and its arguments, found by observing one launch.
 
-    Args:
-        launched: The launch to repeat.
-        count: The number of its tensors.
-        rest: Its arguments after the tensors.
-
     Returns:
-        Triton's hook settings; the function; its arguments before the stream, between the stream
-        and the tensors, and after the tensors; whether the tensors and the later arguments are one
-        tuple. None for an unknown launcher, or for one that needs scratch memory.
+        Triton's hook settings; the function; its arguments before the stream, and between the
+        stream and those of the kernel; whether those of the kernel are one tuple. None for an
+        unknown launcher, or for one that needs scratch memory.
     """
-    compiled = launched.compiled
+    compiled, handed = launched.compiled, list[Any]()
     try:
         from triton import knobs
 
@@ -189,18 +181,14 @@ def _launcher(launched: Launched, count: int, rest: tuple[Any, ...]) -> tuple[An
         hooks = settings.launch_enter_hook.calls, settings.launch_exit_hook.calls
         if not (known and plain) or scratch or not all(isinstance(calls, list) for calls in hooks):
             return None
-        handed: list[tuple[Any, ...]] = []
-        watched, marks = copy(launcher), [object() for _ in range(1 + count)]
-        watched.launch = lambda *arguments: handed.append(arguments)
-        watched(*launched.grid, marks[0], compiled.function, compiled.packed_metadata,
-                None, None, None, *marks[1:], *rest)  # fmt: skip
-        (flat,) = handed
-        grouped = isinstance(flat[-1], tuple) and marks[-1] in flat[-1]
-        flat = (*flat[:-1], *flat[-1]) if grouped else flat
-        first, second = flat.index(marks[0]), flat.index(marks[1])
+        watched, stream, kernels = copy(launcher), object(), [object() for _ in launched.arguments]
+        watched.launch = lambda *arguments: handed.extend(arguments)
+        watched(*launched.grid, stream, compiled.function, compiled.packed_metadata,
+                None, None, None, *kernels)  # fmt: skip
+        first, grouped = handed.index(stream), handed[-1] == tuple(kernels)
     except (ImportError, AttributeError, TypeError, ValueError):
         return None
-    if [*flat[second : second + count]] != marks[1:]:
+    last = len(handed) - (1 if grouped else len(kernels))
+    if not grouped and handed[last:] != kernels:
         return None
-    before, between, after = flat[:first], flat[first + 1 : second], flat[second + count :]
-    return settings, launcher.launch, before, between, after, grouped
+    return settings, launcher.launch, handed[:first], handed[first + 1 : last], grouped

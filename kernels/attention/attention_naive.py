@@ -72,10 +72,6 @@ class AttentionNaive(OfAttention):
         return reason or softmax.unsupported(shape, dtype, device)
 
     @override
-    def __call__(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
-        return self.prepare(q, k, v)(q, k, v)
-
-    @override
     def prepare(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> Function:
         """See `Kernel`: the mask is made, and softmax prepared for a matrix of the scores' form."""
         count, length, _ = q.shape

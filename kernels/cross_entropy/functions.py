@@ -12,10 +12,6 @@ Traffic in elements, for M rows of N logits:
   ``inplace``, and False is the default. float16 gradients would be rounded before a scaler's factor
   reaches them, and the incoming gradients of ``reduction="none"`` are not known yet. In both cases
   the logits are kept, and the backward pass overwrites them, 3MN.
-
-Overwritten logits must not be read again. PyTorch guards their memory, not one tensor: any tensor
-that shares it (a view, its base, a tensor saved by autograd) raises an error that names this
-function.
 """
 
 from __future__ import annotations

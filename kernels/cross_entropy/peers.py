@@ -13,7 +13,9 @@ Each forward writes something else, and is compared with other kernels:
 - fla's writes the loss, a z-loss and the logsumexp from one reading, MN, in tiles of 8192 where
   rows have more than 16384 elements; autograd then calls its gradient, which reads again, 2MN.
 - TRL's writes log-probability and entropy, and two numbers more for its gradient, from one reading
-  by tiles: MN.
+  by tiles: MN. Its gradient is elementwise, 2MN, and called as autograd calls it.
+- Logsumexp: what QuACK's loss writes beside it, MN, of any targets; fla's writes that of each 65536
+  columns, which PyTorch then adds up, MN.
 - FlagGems' writes loss and the weight of each target in float32, then the loss in the dtype of the
   logits: MN. Its tuner times twelve tiles when it first meets a width.
 On chip: QuACK's row, in a cluster of up to sixteen blocks; else a tile.
@@ -21,8 +23,9 @@ Reductions are none: a loss for each row, gradients of their sum.
 Source: `quack/cross_entropy.py` (`cross_entropy_fwd`, `cross_entropy_bwd`),
 `liger_kernel/ops/cross_entropy.py` (`cross_entropy_forward`),
 `flag_gems/fused/cross_entropy_loss.py` (`cross_entropy_loss`), of the packages that
-`kernels.softmax.peers` names; `fla/modules/fused_cross_entropy` of fla-core,
-`trl/kernels/logprob_entropy.py` (`selective_log_softmax_and_entropy`) of trl.
+`kernels.softmax.peers` names; `fla/modules/fused_cross_entropy` and `fla/ops/utils/logsumexp.py`
+(`logsumexp_fwd`) of fla-core; `trl/kernels/logprob_entropy.py`
+(`selective_log_softmax_and_entropy`) of trl.
 """
 
 from __future__ import annotations
@@ -38,6 +41,7 @@ from typing_extensions import override
 
 from ..device import Device
 from ..kernel import Shape, variant, with_gradient
+from ..log_softmax.operation import LOGPROB_ENTROPY_GRAD, LOGSUMEXP
 from ..peer import FLA, FLAG_GEMS, LIGER, QUACK, TRL, VECTOR_BYTES, Peer, row_of_quack
 from ..traffic import M, N, Traffic
 from .operation import (
@@ -51,6 +55,7 @@ Call = Callable[..., Any]
 WIDEST_CHUNK = 16384  # of a row, that a block of QuACK's backward takes
 LIGER_TILE = 32768
 FLA_TILE, FLA_MOVED, TRL_TILE = 16384, 4096, 1024
+FLA_LOGSUMEXP_TILE = 65536
 # of wider rows the loss and logsumexp of each 8192 columns, which a second kernel adds up
 FLA_PARTS = sympy.Piecewise(
     (0, N <= FLA_TILE), (8 * M * sympy.ceiling(N / sympy.Integer(8192)), True)
@@ -119,29 +124,20 @@ class CeLiger(Peer):
 CeGradLiger = variant(CeLiger, CROSS_ENTROPY_GRAD)  # of the same call the gradient is looked at too
 
 
-class _Recorder:
-    """Stands for a Triton kernel; keeps the arguments of its launch instead of launching it."""
-
-    def __init__(self) -> None:
-        self.given: dict[str, Any] = {}
-
-    def __getitem__(self, grid: Any) -> Callable[..., None]:
-        return self.given.update
-
-
 def _liger(logits: torch.Tensor, target: torch.Tensor) -> Call:
     """Launches Liger's kernel as its function does for inputs like these."""
     from liger_kernel.ops import cross_entropy as liger
 
-    kernel, recorder = liger.liger_cross_entropy_kernel, _Recorder()
+    kernel = liger.liger_cross_entropy_kernel
     leaf = logits.detach().requires_grad_()  # asks for the gradient, in the same memory
-    with patch.object(liger, "liger_cross_entropy_kernel", recorder):
+    with patch.object(liger, "liger_cross_entropy_kernel") as recorder:
         liger.cross_entropy_forward(leaf, target, None, -100, 0.0, 0.0, "none", None, False)
+    given = recorder.__getitem__.return_value.call_args.kwargs
 
     def call(logits: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
         loss = torch.zeros(len(logits), dtype=logits.dtype, device=logits.device)
         own = {"X_ptr": logits, "X_stride": logits.stride(0), "Y_ptr": target, "loss_ptr": loss}
-        kernel[(len(logits),)](**(recorder.given | own))
+        kernel[(len(logits),)](**(given | own))
         return loss
 
     return call
@@ -194,4 +190,42 @@ CeFlagGems = variant(  # it tunes its tile itself
     # the loss goes out in float32, and from there to the dtype of the logits
     moves=Traffic(reads=M * N + M, writes=M, read_bytes=12 * M, write_bytes=8 * M),
     on_chip=sympy.Integer(FLAG_GEMS_TILE),
+)
+
+
+class LogSumExpQuack(CeQuack):  # type: ignore[misc,valid-type]
+    """What QuACK's loss writes beside it; the targets are the first column."""
+
+    operation = LOGSUMEXP
+    called = staticmethod(lambda function, *inputs: function(*inputs, return_lse=True)[1])
+
+    @override
+    def function(self, *inputs: torch.Tensor) -> Callable[..., Any]:
+        target = torch.zeros(len(inputs[0]), dtype=torch.int64, device=inputs[0].device)
+        call = super().function()
+        return lambda x: call(x, target)
+
+
+LogSumExpFla = variant(
+    Peer,
+    LOGSUMEXP,
+    library=FLA,
+    published="fla.ops.utils.logsumexp:logsumexp_fwd",
+    moves=Traffic(
+        reads=M * N,
+        read_bytes=4 * M * sympy.ceiling(N / sympy.Integer(FLA_LOGSUMEXP_TILE)),
+        write_bytes=4 * M + 4 * M * sympy.ceiling(N / sympy.Integer(FLA_LOGSUMEXP_TILE)),
+    ),
+    on_chip=sympy.Min(N, FLA_LOGSUMEXP_TILE),
+)
+LogprobEntropyGradTrl = variant(
+    LogprobEntropyTrl,
+    LOGPROB_ENTROPY_GRAD,
+    called=staticmethod(with_gradient),
+    moves=Traffic(
+        reads=2 * M * N + M,
+        writes=M * N,
+        read_bytes=8 * M + 24 * M * sympy.ceiling(N / sympy.Integer(TRL_TILE)),
+        write_bytes=24 * M,
+    ),
 )

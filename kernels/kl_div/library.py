@@ -89,36 +89,32 @@ class KlLiger(Peer):
         return call
 
 
-class KlJsdLiger(Peer):
-    """Liger's Jensen-Shannon loss with β = 0, and what it takes before and after."""
-
-    operation = KL_DIV
-    library = LIGER
-    moves = Traffic(reads=2 * M * N, read_bytes=16 * M * N, write_bytes=24 * M * N + 4 * M)
-    on_chip = N
-
-    @override
-    def function(self, *inputs: torch.Tensor) -> Callable[..., Any]:
-        return partial(_jsd, self.operation is KL_DIV_GRAD)
-
-
-KlGradJsdLiger = variant(
-    KlJsdLiger,
-    KL_DIV_GRAD,
-    moves=Traffic(2 * M * N, M * N, read_bytes=28 * M * N, write_bytes=28 * M * N + 4 * M),
-)
-
-
-def _jsd(gradient: bool, student: torch.Tensor, teacher: torch.Tensor) -> Tensors:
+def _jsd(gradient: bool, function: Callable[..., Any], *inputs: torch.Tensor) -> Tensors:
     """The loss of each row, and its gradient through log-softmax."""
     import liger_kernel.functional  # noqa: F401, where the dispatcher finds its kernels
-    from liger_kernel.backends import dispatch
 
-    logq, logp = (F.log_softmax(x, 1, dtype=torch.float32) for x in (student, teacher))
+    logq, logp = (F.log_softmax(x, 1, dtype=torch.float32) for x in inputs)
     given = logq.clone(), logp, None, 0.0, -100, 1.0  # no labels, β, their number, rows
-    losses, slope = dispatch("jsd_loss_and_grad", *given, impl=None, mode=None)
+    losses, slope = function("jsd_loss_and_grad", *given, impl=None, mode=None)
     loss: torch.Tensor = losses.sum(1)
     if not gradient:
         return loss
     through = torch._log_softmax_backward_data(slope, logq, 1, torch.float32)
-    return loss, through.to(student.dtype)
+    return loss, through.to(inputs[0].dtype)
+
+
+KlJsdLiger = variant(  # Liger's Jensen-Shannon loss with β = 0, and what it takes before and after
+    Peer,
+    KL_DIV,
+    library=LIGER,
+    published="liger_kernel.backends:dispatch",
+    called=staticmethod(partial(_jsd, False)),
+    moves=Traffic(reads=2 * M * N, read_bytes=16 * M * N, write_bytes=24 * M * N + 4 * M),
+    on_chip=N,
+)
+KlGradJsdLiger = variant(
+    KlJsdLiger,
+    KL_DIV_GRAD,
+    called=staticmethod(partial(_jsd, True)),
+    moves=Traffic(2 * M * N, M * N, read_bytes=28 * M * N, write_bytes=28 * M * N + 4 * M),
+)

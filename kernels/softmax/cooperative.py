@@ -85,11 +85,6 @@ class Cooperative(TritonSoftmax):
         return None
 
     @override
-    def into(self, x: torch.Tensor, y: torch.Tensor) -> None:
-        """See `TritonSoftmax`. Each call zeroes words; `prepare` does so once."""
-        self.prepare(x)(x, y)
-
-    @override
     def prepare(self, x: torch.Tensor) -> Callable[..., torch.Tensor]:
         """A launch for inputs like ``x``, with separate words for each stream.
 

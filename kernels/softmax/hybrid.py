@@ -100,11 +100,6 @@ class Fused(TritonSoftmax):
         return too_wide(shape)
 
     @override
-    def into(self, x: torch.Tensor, y: torch.Tensor) -> None:
-        """See `TritonSoftmax`. It derives the launch at every call; `prepare` does so once."""
-        self.prepare(x)(x, y)
-
-    @override
     def prepare(self, x: torch.Tensor) -> Callable[..., torch.Tensor]:
         """A launch for inputs like ``x``, with derived stages and number of programs."""
         if x.numel() == 0:

@@ -55,37 +55,26 @@ def _naive(x: torch.Tensor) -> torch.Tensor:
     return five_operations(x, statistics_dtype(x.dtype)) if x.numel() > 0 else torch.empty_like(x)
 
 
-class Naive(Kernel):
-    """Eager PyTorch, operation by operation. It has no tunables."""
-
-    operation = SOFTMAX
-    backend = "eager"
-    dtypes = DTYPES
-    moves = Traffic(reads=5 * M * N + 2 * M, writes=3 * M * N + 2 * M)
-    on_chip = sympy.Integer(1)
-
-    @override
-    def __call__(self, x: torch.Tensor) -> torch.Tensor:
-        return _naive(x)
+Naive = variant(
+    TorchFunction,
+    SOFTMAX,
+    function=staticmethod(_naive),
+    backend="eager",
+    dtypes=DTYPES,
+    moves=Traffic(reads=5 * M * N + 2 * M, writes=3 * M * N + 2 * M),
+    on_chip=sympy.Integer(1),
+)
 
 
-class NaiveScript(Naive):
+class NaiveScript(Naive):  # type: ignore[misc,valid-type]
     """The five operations, compiled by TorchScript. It has no tunables."""
 
     backend = "torchscript"
+    __call__ = Kernel.__call__
 
     @override
-    def __call__(self, x: torch.Tensor) -> torch.Tensor:
-        return self._script()(x)
-
     def prepare(self, x: torch.Tensor) -> Callable[[torch.Tensor], torch.Tensor]:
         """A script that has seen ``x`` often enough to be specialised for its shape."""
-        call = self._script()
-        for _ in range(PROFILING_RUNS):
-            call(x)
-        return call
-
-    def _script(self) -> Callable[[torch.Tensor], torch.Tensor]:
         # A graph executor of its own: one that lives on keeps specialisations of earlier shapes
         # and, after a few, stops making new ones.
         with warnings.catch_warnings():
@@ -99,6 +88,8 @@ class NaiveScript(Naive):
             y: torch.Tensor = script(x, statistics_dtype(x.dtype))
             return y
 
+        for _ in range(PROFILING_RUNS):
+            call(x)
         return call
 
 

@@ -6,7 +6,6 @@ Triton's eviction policy: ``"evict_first"``, ``"evict_last"``, or empty for none
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections import namedtuple
 from typing import Any
 
@@ -47,9 +46,12 @@ class TritonSoftmax(Kernel):
             self.into(x, y)
         return y
 
-    @abstractmethod
     def into(self, x: torch.Tensor, y: torch.Tensor) -> None:
-        """Writes the softmax of a matrix that is not empty into ``y``, which is contiguous."""
+        """Writes the softmax of a matrix that is not empty into ``y``, which is contiguous.
+
+        Here by `prepare` at every call, which another variant need not define.
+        """
+        self.prepare(x)(x, y)
 
 
 class RowAProgram(TritonSoftmax):
