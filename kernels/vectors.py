@@ -88,11 +88,6 @@ def vector(*matrices: torch.Tensor) -> int:
     return _longest(matrices, *_places(matrices), False)[0]
 
 
-def in_vectors(x: torch.Tensor) -> bool:
-    """Whether every row of ``x`` is contiguous, whole vectors of 16 bytes, and begins at one."""
-    return vector(x) * x.element_size() == LONGEST
-
-
 def _places(matrices: Sequence[torch.Tensor]) -> tuple[list[int], list[int]]:
     """Elements from the last vector boundary to each matrix, and between its rows."""
     leads = [x.data_ptr() % LONGEST // x.element_size() for x in matrices]

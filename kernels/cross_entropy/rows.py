@@ -317,18 +317,13 @@ def _each_element(
     pieces = max(1, min(block // (lanes * plan.vector), -(-vectors // lanes)))
     parts = Cut(32 * warps // lanes, lanes, pieces, 1, chunks, warps)
     how = How("elements", split=chunks, mean=mean, kept=sums is not None)
-    if plan.ends and a_warp and sums is None and x.is_contiguous() and y.is_contiguous():
-        lanes = 32 * warps
-        pieces = max(1, block // (lanes * plan.vector))
-        programs = -(-x.numel() // (lanes * pieces * plan.vector))
-        how, parts = How("all", split=programs, mean=mean), Cut(len(x), lanes, pieces, 1, 1, warps)
     _launch(how, call, plan, parts, sums, more)
 
 
 class How(NamedTuple):
     """The constants of a kernel; see `Call`, `Cut` and `kernels.vectors.Layout`."""
 
-    step: str  # "rows", "join" of rows that programs shared, "elements" of rows, or of "all" rows
+    step: str  # "rows", "join" of rows that programs shared, or "elements"
     split: int = 1  # programs that share a row
     skip: bool = False  # whether rows that do not count are not read
     whole: bool = False  # whether a tile holds a whole row
@@ -802,11 +797,10 @@ def _streaming_rows(
 ) -> None:
     STATISTICS: tl.constexpr = HOW.statistics
     block = tl.program_id(0) // (sizes.chunks if HOW.step == "elements" else HOW.split)
-    ROWS: tl.constexpr = 1 if HOW.step == "all" else HOW.cut.rows
-    row = block.to(tl.int64) * ROWS + tl.arange(0, ROWS)
+    row = block.to(tl.int64) * HOW.cut.rows + tl.arange(0, HOW.cut.rows)
     x_at = At(sizes.row_stride, sizes.col_stride, sizes.lead)
     # not assigned to a name, which would make a tensor of HOW
-    (_all_elements if HOW.step == "all" else _elements if HOW.step == "elements" else _rows)(
+    (_elements if HOW.step == "elements" else _rows)(
         Rows(
             *(x, target, weight, more, first, entropy, lse, sums, y, dloss, x_at),
             *(At(sizes.y_row_stride, sizes.y_col_stride, sizes.y_lead), sizes),
@@ -954,64 +948,6 @@ def _elements(rows: Rows) -> None:
     if rows.how.ends and tile == 0:  # a branch, so that other tiles skip the masked accesses
         columns, z = _load_ends(rows, exists)
         _emit_ends(rows, factors, z, columns)
-
-
-@jit
-def _all_elements(rows: Rows) -> None:
-    """Writes a tile of the gradient of adjacent narrow rows, whose vectors may have parts of two.
-
-    A vector has as many elements as a row at most.
-    """
-    PIECES: tl.constexpr = rows.how.cut.pieces
-    LANES: tl.constexpr = rows.how.cut.lanes
-    VECTOR: tl.constexpr = rows.how.vector
-    start = tl.program_id(0).to(tl.int64) * (LANES * PIECES * VECTOR)
-    first = start // rows.length
-    ahead = (start - first * rows.length).to(tl.int32)
-    left = (rows.sizes.rows.to(tl.int64) * rows.length - start) // VECTOR
-    for piece in tl.static_range(PIECES):
-        vector = vectors_of(piece, LANES)
-        _span(rows, start + vector * VECTOR, first, ahead + vector * VECTOR, vector < left)
-    if left < LANES * PIECES:  # the last elements are no whole vector
-        last = left.to(tl.int32) * VECTOR + tl.arange(0, VECTOR)[:, None, None]
-        exists = start + last < rows.sizes.rows.to(tl.int64) * rows.length
-        _span(rows, start + last, first, ahead + last, exists, 1)
-
-
-@jit
-def _span(
-    rows: Rows,
-    start: tl.tensor,
-    first: tl.tensor,
-    within: tl.tensor,
-    exists: tl.tensor,
-    VECTOR: tl.constexpr = 0,
-) -> None:
-    """Writes the gradient of the VECTOR elements from each ``start``, ``within`` row ``first``."""
-    ELEMENTS: tl.constexpr = VECTOR if VECTOR > 0 else rows.how.vector
-    row = within // rows.length
-    column = within - row * rows.length
-    more = exists & (column + ELEMENTS > rows.length)
-    one = _known_factors(Rows(*rows[:17], first + row, exists, *rows[19:]))
-    two = _known_factors(Rows(*rows[:17], first + row + 1, more, *rows[19:]))
-    column += tl.arange(0, ELEMENTS)[None, None, :]
-    behind = column >= rows.length
-    factors: tl.tuple = ()
-    for i in tl.static_range(6):
-        factors = factors + (tl.where(behind, two[i], one[i]),)  # noqa: RUF005
-    place = start + tl.arange(0, ELEMENTS)[None, None, :]
-    z = tl.load(rows.x + place, exists, 0.0, eviction_policy=rows.how.loads)
-    column = tl.where(behind, column - rows.length, column)
-    answer = _gradient(rows, factors, _transform(rows, z), column, exists)
-    answer = answer.to(rows.y.dtype.element_ty)
-    tl.store(rows.y + place, answer, exists, eviction_policy=rows.how.stores)
-
-
-@jit
-def _known_factors(rows: Rows) -> tl.tuple:
-    """The factors of rows whose logsumexp is known."""
-    shift = tl.load(rows.lse + rows.number, rows.exists, 0.0)
-    return _factors(rows, _targets(rows), shift, None)
 
 
 @jit

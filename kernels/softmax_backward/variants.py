@@ -11,8 +11,8 @@ then the answer from the last tile to the first, which the cache still holds in 
   its slices of y and dy into registers, sums their products among its own lanes, and sends the sum
   to all programs of the cluster. This is the only message. With all sums the warp writes its slice.
   Rows may be unaligned (`kernels.vectors`). One pass.
-- backward_auto, by which `softmax(x)` differentiates: contiguous rows in whole vectors go several a
-  program up to 512 elements; wider ones, aligned or not, by a cluster up to 262144, on sm_90 and
+- backward_auto, by which `softmax(x)` differentiates: rows of adjacent elements up to 512 elements,
+  unaligned ones up to 384, go several a program; wider ones by a cluster up to 262144, on sm_90 and
   newer; others by tiles.
 On chip: one row each of y and dy, of multirow several; of `backward` 2N elements padded to powers
 of two, or two tiles. A thread of a cluster holds up to 32 float32 elements of each, or 64 of 16
@@ -52,11 +52,11 @@ from ..launch import launch
 from ..lines import Sizes, columns_of, launch_tiles, lines_of, starts
 from ..softmax.fused_multirow import Multirow
 from ..traffic import BLOCK_SIZE, M, N, Traffic
-from ..vectors import LONGEST, in_vectors, reading, vector
+from ..vectors import LONGEST, reading, vector
 from .operation import SOFTMAX_BACKWARD
 
 LARGEST = 1 << 15  # elements of a tile: two of them in registers are all that a block has
-NARROW = 512  # elements of a row that shares a program
+NARROW, NARROW_UNALIGNED = 512, 384  # elements of a row that shares a program
 WIDEST = 1 << 18  # elements of a row of a cluster; twice as many of 16 bit would fit
 Three = tuple[torch.Tensor, torch.Tensor, torch.Tensor]  # y, dy and dx
 
@@ -147,7 +147,7 @@ class BackwardCluster(OnCluster, Gradient):
         (rows, cols), (width, ends) = y.shape, reading(*tensors)
         plan = self.plan((rows, cols), y.dtype, width, device_of(y))
         if plan is None:
-            raise ValueError(f"backward_cluster: {cols} elements read by {width} do not fit on chip")
+            raise ValueError(f"backward_cluster: {cols} elements read by {width} do not fit")
         unit = 1 if ends else width  # of the lengths that the kernel is given
         strides = [(t.stride(0) // unit, t.stride(1)) for t in (y, dy)]
         arguments = (*tensors, cols // unit, *strides, 1 / temperature)
@@ -181,17 +181,18 @@ class BackwardAuto(Gradient):
                 tensors, dim = (y, dy, dx), 1
             if y.dim() == 2 and reading(y, dy, dx)[0] * y.element_size() == LONGEST:
                 chosen = on_chip_by(tuple(y.shape), y.dtype, device_of(y))
-                if chosen is CLUSTER or (chosen and all(map(in_vectors, tensors))):
+                if chosen is not None:
                     return chosen.into(tensors, dim, temperature)
         return TILES.into(tensors, dim, temperature)
 
 
 @lru_cache(maxsize=4096)
 def on_chip_by(shape: Shape, dtype: torch.dtype, device: Device) -> Gradient | None:
-    """The variant for adjacent elements, narrow rows in whole vectors; None if tiles are faster."""
-    narrow, wide = shape[1] <= NARROW, shape[1] > WIDEST
-    if wide or (narrow and shape[1] * dtype.itemsize % LONGEST != 0):
+    """The variant for rows of adjacent elements; None if tiles are faster."""
+    unaligned = shape[1] * dtype.itemsize % LONGEST != 0
+    if shape[1] > WIDEST:
         return None
+    narrow = shape[1] <= (NARROW_UNALIGNED if unaligned else NARROW)
     chosen: Gradient = NARROW_ROWS if narrow else CLUSTER
     return chosen if chosen.unsupported(shape, dtype, device) is None else None
 
