@@ -67,37 +67,50 @@ def row_of(programs: int) -> str:
 
 
 @constexpr_function
-def normalizer(programs: int, warps: int, further: str = "", late: bool = False) -> str:
-    """PTX that turns a warp's (m, d), and a further sum, into the row's.
+def normalizer(programs: int, warps: int, count: int, further: str, late: bool) -> str:
+    """PTX that turns a warp's (m, d), and a further sum, into the row's; of one row or of two.
 
     ``$0`` becomes 1 / Σ dᵢ·exp(mᵢ − max m), ``$1`` the maximum, or 0 where all is −inf, and ``$2``
-    the row's further sum where there is one. Then come the inputs m, d and the further sum, and
-    last the address of the slots, which are for two messages where there is a further sum.
+    the row's further sum where there is one. ``$3`` and ``$4`` are a second row's first two. Then
+    come the inputs in the same order, and last the address of the slots, which are for a message of
+    each pair (m, d) and of the further sum.
 
     Args:
         programs: Programs of the cluster.
         warps: Warps per program.
-        further: ``"added"`` for a sum that is just added, ``"weighted"`` for Σ exp(x − m)·(x −
-            m)·log₂e of each warp, which is rescaled from its own maximum to the row's.
+        count: Numbers of a warp: 2, 3 with a further sum, 5 with a second row too.
+        further: ``"added"`` for a sum that is just added, ``"scaled"`` for one that is rescaled
+            like d, ``"weighted"`` for Σ exp(x − m)·(x − m)·log₂e, likewise.
         late: Whether no warp waits for the others' slots before its own message is computed.
     """
-    first = 3 if further else 2
-    m, d, extra, last = (f"${first + i}" for i in range(4))
-    messages = [f"{{{m}, {d}}}", f"{{{extra}, {extra}}}"] if further else [f"{{{m}, {d}}}"]
-    slots = last if further else extra
-    lines = [*_delivered(programs, warps, messages, slots, late), *_maximum(programs, warps)]
-    for i in range(_each(programs, warps)):
-        lines += [f"sub.f32 a{i}, a{i}, most;", f"mul.f32 a{i}, a{i}, {LOG2E};"]
-        if further == "weighted":  # exp2(−300) is 0, and no 0 · −inf comes of it
-            lines += [f"max.f32 a{i}, a{i}, {MINUS_300};", f"fma.rn.f32 c{i}, b{i}, a{i}, c{i};"]
-        lines += [f"ex2.approx.ftz.f32 a{i}, a{i};", f"fma.rn.f32 sum, b{i}, a{i}, sum;"]
+    number, each = programs * warps, range(_each(programs, warps))
+    m, d, *others, slots = (f"${count + i}" for i in range(count + 1))
+    messages = [f"{{{m}, {d}}}", *(f"{{{sum_}, {sum_}}}" for sum_ in others[:1])]
+    if count > 3:
+        messages.append(f"{{{others[1]}, {others[2]}}}")
+    lines = _delivered(programs, warps, messages, slots, late)
+    for first in (0, 3)[: 1 + count // 5]:
+        if first > 0:
+            lines += [f"setp.lt.u32 p, lane, {number};", f"mov.f32 sum, {ZERO};"]
+            for i in each:
+                lines += [f"mov.f32 a{i}, {MINUS_INFINITY};", f"mov.f32 b{i}, {ZERO};"]
+                place = f"[slot+{SLOT * (2 * number + LANES * i)}]"
+                lines.append(f"@p ld.shared.v2.f32 {{a{i}, b{i}}}, {place};")
+            further = ""
+        lines += _maximum(programs, warps)
+        for i in each:
+            lines += [f"sub.f32 a{i}, a{i}, most;", f"mul.f32 a{i}, a{i}, {LOG2E};"]
+            if further == "weighted":  # exp2(−300) is 0, and no 0 · −inf comes of it
+                lines.append(f"max.f32 a{i}, a{i}, {MINUS_300};")
+                lines.append(f"fma.rn.f32 c{i}, b{i}, a{i}, c{i};")
+            lines += [f"ex2.approx.ftz.f32 a{i}, a{i};", f"fma.rn.f32 sum, b{i}, a{i}, sum;"]
+            if further:
+                by = ONE if further == "added" else f"a{i}"
+                lines.append(f"fma.rn.f32 more, c{i}, {by}, more;")
+        lines += _add_lanes("sum", number)
         if further:
-            by = f"a{i}" if further == "weighted" else ONE
-            lines.append(f"fma.rn.f32 more, c{i}, {by}, more;")
-    lines += _add_lanes("sum", programs * warps)
-    if further:
-        lines += [*_add_lanes("more", programs * warps), "mov.f32 $2, more;"]
-    lines += [f"div.full.f32 $0, {ONE}, sum;", "mov.f32 $1, most;"]
+            lines += [*_add_lanes("more", number), "mov.f32 $2, more;"]
+        lines += [f"div.full.f32 ${first}, {ONE}, sum;", f"mov.f32 ${first + 1}, most;"]
     return "{\n" + "\n".join(lines) + "\n}"
 
 
@@ -114,35 +127,6 @@ def totals(programs: int, warps: int, pair: bool) -> str:
     if pair:
         lines += [f"add.f32 more, more, b{i};" for i in range(_each(programs, warps))]
         lines += [*_add_lanes("more", programs * warps), "mov.f32 $1, more;"]
-    return "{\n" + "\n".join(lines) + "\n}"
-
-
-@constexpr_function
-def divergences(programs: int, warps: int) -> str:
-    """PTX for the statistics of two rows, a and b, in one exchange of three messages.
-
-    ``$0`` to ``$4`` become a's 1 / Σ d·exp(m − max m) and maximum, the row's Σ c·exp(m − max m),
-    and b's two. Inputs ``$5`` to ``$9`` are a warp's m, d and c of a, and m and d of b; ``$10`` is
-    the slots' address. Maxima of −inf alone become 0.
-    """
-    messages, number = ["{$5, $6}", "{$7, $7}", "{$8, $9}"], programs * warps
-    lines = _delivered(programs, warps, messages, "$10", True)
-    for first, further in ((0, True), (3, False)):
-        if not further:
-            lines += [f"setp.lt.u32 p, lane, {number};", f"mov.f32 sum, {ZERO};"]
-            for i in range(_each(programs, warps)):
-                lines += [f"mov.f32 a{i}, {MINUS_INFINITY};", f"mov.f32 b{i}, {ZERO};"]
-                place = f"[slot+{SLOT * (2 * number + LANES * i)}]"
-                lines.append(f"@p ld.shared.v2.f32 {{a{i}, b{i}}}, {place};")
-        lines += _maximum(programs, warps)
-        for i in range(_each(programs, warps)):
-            lines += [f"sub.f32 a{i}, a{i}, most;", f"mul.f32 a{i}, a{i}, {LOG2E};"]
-            lines += [f"ex2.approx.ftz.f32 a{i}, a{i};", f"fma.rn.f32 sum, b{i}, a{i}, sum;"]
-            lines += [f"fma.rn.f32 more, c{i}, a{i}, more;"] * further
-        lines += _add_lanes("sum", number)
-        if further:
-            lines += [*_add_lanes("more", number), "mov.f32 $2, more;"]
-        lines += [f"div.full.f32 ${first}, {ONE}, sum;", f"mov.f32 ${first + 1}, most;"]
     return "{\n" + "\n".join(lines) + "\n}"
 
 

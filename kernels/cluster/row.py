@@ -8,7 +8,7 @@ they are multiples; with ENDS, for unaligned rows, they are in elements.
 from __future__ import annotations
 
 from ..language import aggregate, async_copy, barrier, constexpr_function, gl, gluon_jit
-from .ptx import divergences, normalizer, open_slots, row_of, totals
+from .ptx import normalizer, open_slots, row_of, totals
 
 
 @constexpr_function
@@ -122,41 +122,21 @@ def row_number():  # type: ignore[no-untyped-def]
     return gl.inline_asm_elementwise(PTX, "=r", [], gl.int32, is_pure=True, pack=1)
 
 
-@gluon_jit
-def normalizer_of(maximum, summed, slots, LATE: gl.constexpr):  # type: ignore[no-untyped-def]
-    """1 / Σ exp(x − m) of the row, and its maximum m, from each slice's: `ptx.normalizer`."""
-    return gl.inline_asm_elementwise(
-        normalizer(gl.num_ctas(), gl.num_warps(), "", LATE),
-        "=f,=f,f,f,r",
-        [maximum, summed, slots],
-        (gl.float32, gl.float32),
-        is_pure=False,
-        pack=1,
-    )
+@constexpr_function
+def _operands(count: int) -> str:
+    """The operands of `normalizer`: so many answers, as many inputs, and the slots' address."""
+    return "=f," * count + "f," * count + "r"
 
 
 @gluon_jit
-def normalizer_and_sum(maximum, summed, further, slots, HOW: gl.constexpr):  # type: ignore[no-untyped-def]
-    """As `normalizer_of`, with a further sum that is ``"added"`` or ``"weighted"``."""
+def row_of_slices(values, slots, FURTHER: gl.constexpr, LATE: gl.constexpr = True):  # type: ignore[no-untyped-def]
+    """The row's statistics, or two rows', from each slice's ``values``: see `ptx.normalizer`."""
+    COUNT: gl.constexpr = len(values)
     return gl.inline_asm_elementwise(
-        normalizer(gl.num_ctas(), gl.num_warps(), HOW, True),
-        "=f,=f,=f,f,f,f,r",
-        [maximum, summed, further, slots],
-        (gl.float32, gl.float32, gl.float32),
-        is_pure=False,
-        pack=1,
-    )
-
-
-@gluon_jit
-def divergences_of(m, d, further, m_b, d_b, slots):  # type: ignore[no-untyped-def]
-    """The row's statistics of a and b from each slice's: `ptx.divergences`."""
-    PTX: gl.constexpr = divergences(gl.num_ctas(), gl.num_warps())
-    return gl.inline_asm_elementwise(
-        PTX,
-        "=f,=f,=f,=f,=f,f,f,f,f,f,r",
-        [m, d, further, m_b, d_b, slots],
-        (gl.float32, gl.float32, gl.float32, gl.float32, gl.float32),
+        normalizer(gl.num_ctas(), gl.num_warps(), COUNT, FURTHER, LATE),
+        _operands(COUNT),
+        values + (slots,),  # noqa: RUF005, Triton unpacks no tuple
+        (gl.float32,) * COUNT,
         is_pure=False,
         pack=1,
     )

@@ -38,10 +38,9 @@ from ..cluster.row import (
     ends_of,
     in_registers,
     largest,
-    normalizer_and_sum,
-    normalizer_of,
     row_at,
     row_number,
+    row_of_slices,
     slots_of,
     summed_up,
     unpacked,
@@ -622,11 +621,10 @@ def _statistics(  # type: ignore[no-untyped-def]
     if HOW.alone:
         quotient, row_maximum = 1.0 / summed, scaled
     elif HOW.further != "":
-        FURTHER: gl.constexpr = HOW.further
-        joined = normalizer_and_sum(maximum, summed, further, slots, FURTHER)
+        joined = row_of_slices((maximum, summed, further), slots, HOW.further)
         quotient, row_maximum, further = joined
     else:
-        quotient, row_maximum = normalizer_of(maximum, summed, slots, True)
+        quotient, row_maximum = row_of_slices((maximum, summed), slots, "")
     logarithm = -gl.log(quotient)  # of Σ exp(z − max z)
     of = Statistics(maximum, shift, quotient, row_maximum, logarithm, further)
     if not HOW.row.ends:  # Triton 3.6 returns no None

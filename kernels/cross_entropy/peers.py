@@ -41,7 +41,6 @@ from typing_extensions import override
 
 from ..device import Device
 from ..kernel import Shape, variant, with_gradient
-from ..log_softmax.operation import LOGPROB_ENTROPY_GRAD, LOGSUMEXP
 from ..peer import FLA, FLAG_GEMS, LIGER, QUACK, TRL, VECTOR_BYTES, Peer, row_of_quack
 from ..traffic import M, N, Traffic
 from .operation import (
@@ -49,6 +48,8 @@ from .operation import (
     CROSS_ENTROPY_BACKWARD,
     CROSS_ENTROPY_GRAD,
     LOGPROB_ENTROPY,
+    LOGPROB_ENTROPY_GRAD,
+    LOGSUMEXP,
 )
 
 Call = Callable[..., Any]

@@ -1,4 +1,4 @@
-"""The variants of the cross-entropy family, but for clusters: by tiles, chosen, and by PyTorch.
+"""The variants of cross-entropy, log-softmax and logsumexp: by tiles, chosen, and by PyTorch.
 
 Passes:
 - online, the streaming kernels of `rows`: the loss, and log-probability with entropy, MN, and the
@@ -6,8 +6,11 @@ Passes:
   gradient from a known logsumexp 2MN. Loss and gradient in one call 2MN if N ≤ 16384, else 3MN in
   two launches. With few rows several programs share a row: each writes 8 bytes per chunk, which are
   read again; the formulas leave out these at most 16 chunks per row.
+- logsumexp, MN; log-softmax as loss and gradient, by tiles or by a cluster.
 - auto: MN, or 2MN with a gradient; 3MN if a row does not fit a cluster's registers. The public
   functions launch it too.
+- The gradient of log-probability and entropy from a row's logsumexp and entropy is elementwise:
+  2MN. Both numbers and the gradient are two launches, as an autograd function makes them: 3MN.
 - naive, as a reader of source C writes it: softmax (MN, MN), log (MN, MN), the target's (M, M),
   the sign (M, M): 4MN + 4M. It takes a logarithm of what was rounded: in float16 a probability
   below 6e-8 is 0 and the loss infinite.
@@ -15,6 +18,7 @@ Passes:
 - loss and gradient by torch: that and its backward, which fills a gradient of the log-probabilities
   with zeros (M, MN) and goes through log_softmax (2MN, MN).
 - log-probability and entropy by torch: log_softmax, the target's, exp, product, sum, sign.
+  `torch.logsumexp` is one function of five operations, each a pass of its own, counted as one.
 - compiled: what Inductor makes of the formula, nominally the compulsory traffic. PyTorch has no
   function that takes a gradient from a kept logsumexp; compiled does so.
 On chip: a tile, for loss and gradient in one call a row of up to 16384 elements, or a cluster's
@@ -48,18 +52,26 @@ from ..kernel import Shape, TorchFunction, power_of_two, variant, with_gradient
 from ..language import MOST_PROGRAMS
 from ..traffic import M, N, Traffic
 from . import rows
-from .cluster import NUMBERS, CeCluster, has_narrow
+from .cluster import NUMBERS, CeCluster, RowCluster, has_narrow
 from .operation import (
     CROSS_ENTROPY,
     CROSS_ENTROPY_BACKWARD,
     CROSS_ENTROPY_GRAD,
+    LOG_SOFTMAX,
     LOGPROB_ENTROPY,
+    LOGPROB_ENTROPY_BACKWARD,
+    LOGPROB_ENTROPY_GRAD,
+    LOGSUMEXP,
 )
 from .rows import A_LANE, HELD, MOVED, NARROW, Call, RowVariant
 
+TILE, WARPS = 4096, 8  # elements of a tile of the gradient of numbers of rows, and its warps
 WIDEST = 1 << 19  # elements of a row on chip; twice as many of 16 bit
 HELD_OR_TILE = sympy.Piecewise((N, N <= HELD), (sympy.Integer(32 * 4 * A_LANE), True))
 Pair = tuple[torch.Tensor, torch.Tensor]
+MATRIX = Traffic(reads=M * N, writes=M * N)
+A_NUMBER = Traffic(reads=M * N, write_bytes=4 * M)
+ROWS = 24 * M * sympy.ceiling(N / sympy.Integer(TILE))  # bytes of a row's numbers, for each tile
 
 
 # --- by tiles ---
@@ -96,6 +108,9 @@ class Streaming(RowVariant):
 
 CeOnline = variant(Streaming, CROSS_ENTROPY, moves=NUMBERS, beside=("lse",))
 LogprobEntropyOnline = variant(Streaming, LOGPROB_ENTROPY, moves=NUMBERS)
+LogSumExpOnline = variant(Streaming, LOGSUMEXP, moves=A_NUMBER)
+LogSumExpCluster = variant(RowCluster, LOGSUMEXP, moves=A_NUMBER)
+LogSoftmaxCluster = variant(RowCluster, LOG_SOFTMAX, moves=MATRIX)
 
 
 class CeBackward(Streaming):
@@ -122,7 +137,7 @@ CeBackwardInPlace = variant(CeBackward, CROSS_ENTROPY_BACKWARD, overwrites="logi
 
 
 class CeGradOnline(Streaming):
-    """Loss, logsumexp and gradient in one call; see `Streaming`."""
+    """Loss, logsumexp and gradient in one call, or log-softmax; see `Streaming`."""
 
     operation = CROSS_ENTROPY_GRAD
     beside = ("lse",)
@@ -131,11 +146,13 @@ class CeGradOnline(Streaming):
     def traffic(self) -> Traffic:
         """See `Kernel`; for a wide row each writing program reads the target, m and the sum."""
         held, parts = N <= HELD, M * sympy.ceiling(N / sympy.Integer(self.block_size or MOVED))
+        targets = M * (len(self.operation.inputs) - 1)  # none for log-softmax
+        of_part = 16 if self.operation is CROSS_ENTROPY_GRAD else 8
         return Traffic(
-            reads=sympy.Piecewise((M * N + M, held), (2 * M * N + M, True)),
+            reads=sympy.Piecewise((M * N + targets, held), (2 * M * N + targets, True)),
             writes=M * N,
-            read_bytes=8 * M + sympy.Piecewise((0, held), (16 * parts, True)),
-            write_bytes=sympy.Piecewise((8 * M, held), (16 * M, True)),
+            read_bytes=8 * targets + sympy.Piecewise((0, held), (of_part * parts, True)),
+            write_bytes=8 * targets + sympy.Piecewise((0, held), (8 * M, True)),
         )
 
     @override
@@ -143,6 +160,7 @@ class CeGradOnline(Streaming):
         return HELD_OR_TILE
 
 
+LogSoftmaxOnline = variant(CeGradOnline, LOG_SOFTMAX, beside=())
 CeGradInPlace = variant(CeGradOnline, CROSS_ENTROPY_GRAD, overwrites="logits")
 
 
@@ -204,6 +222,7 @@ class Chooses(RowVariant):
 
 CeAuto = variant(Chooses, CROSS_ENTROPY, moves=NUMBERS, beside=("lse",))
 LogprobEntropyAuto = variant(Chooses, LOGPROB_ENTROPY, moves=NUMBERS)
+LogSumExpAuto = variant(Chooses, LOGSUMEXP, moves=A_NUMBER)
 # By an H200, whose clusters hold `WIDEST` float32 elements. They write each target's element twice,
 # M more in all.
 CeGradAuto = variant(
@@ -216,6 +235,34 @@ CeGradAuto = variant(
         write_bytes=4 * M,
     ),
 )
+OF_AUTO = Traffic(reads=sympy.Piecewise((M * N, N <= WIDEST), (2 * M * N, True)), writes=M * N)
+LogSoftmaxAuto = variant(Chooses, LOG_SOFTMAX, moves=OF_AUTO)
+
+
+class LogprobEntropyBackwardAuto(RowVariant):
+    """The gradient of both answers; of one alone where the other's is None."""
+
+    operation = LOGPROB_ENTROPY_BACKWARD
+    moves = Traffic(reads=M * N, writes=M * N, read_bytes=ROWS)
+    on_chip = sympy.Integer(TILE)
+
+    @override
+    def run(self, call: Call) -> None:
+        rows.backward(call._replace(block_size=TILE, num_warps=WARPS))
+
+
+class LogprobEntropyGradAuto(Chooses):
+    """Both answers and the gradient of their sum, by two launches."""
+
+    operation = LOGPROB_ENTROPY_GRAD
+    moves = Traffic(reads=2 * M * N + M, writes=M * N, read_bytes=8 * M + ROWS, write_bytes=16 * M)
+    beside = ("lse",)
+
+    @override
+    def run(self, call: Call) -> None:
+        run(call._replace(dlogits=None))
+        ones = torch.ones(len(call.x), device=call.x.device)
+        LogprobEntropyBackwardAuto().run(call._replace(dlogprob=ones, dentropy=ones))
 
 
 # --- by PyTorch ---
@@ -290,4 +337,56 @@ LogprobEntropyCompiled = variant(
     CompiledFormula,
     LOGPROB_ENTROPY,
     formula=staticmethod(lambda logits, target: _logprob_entropy(logits.float(), target)),
+)
+LogSoftmaxTorch = variant(
+    TorchFunction,
+    LOG_SOFTMAX,
+    function=staticmethod(lambda x: torch.log_softmax(x, dim=1)),
+    moves=MATRIX,
+    on_chip=N,
+)
+LogSumExpTorch = variant(
+    TorchFunction,
+    LOGSUMEXP,
+    function=staticmethod(lambda x: torch.logsumexp(x, dim=1)),
+    moves=Traffic(reads=M * N, writes=M),
+    on_chip=N,
+)
+LogSoftmaxCompiled = variant(
+    CompiledFormula, LOG_SOFTMAX, formula=staticmethod(lambda x: torch.log_softmax(x, 1))
+)
+LogSumExpCompiled = variant(
+    CompiledFormula, LOGSUMEXP, formula=staticmethod(lambda x: x.float().logsumexp(1))
+)
+
+
+def _backward_of_numbers(
+    logits: torch.Tensor, target: torch.Tensor, *rows: torch.Tensor
+) -> torch.Tensor:
+    lse, dlogprob, entropy, dentropy = (each[:, None] for each in rows)
+    logp = logits.float() - lse
+    chosen = torch.arange(logits.shape[1], device=logits.device) == target[:, None]
+    share = logp.exp() * (dlogprob + dentropy * (logp + entropy))
+    return (torch.where(chosen, dlogprob, 0.0) - share).to(logits.dtype)
+
+
+def _with_gradient(logits: torch.Tensor, target: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    lse = logits.float().logsumexp(1)
+    logp = logits.float() - lse[:, None]
+    entropy, ones = -(logp.exp() * logp).sum(1), torch.ones_like(lse)
+    logprob = logp.gather(1, target[:, None]).squeeze(1)
+    return logprob, entropy, _backward_of_numbers(logits, target, lse, ones, entropy, ones)
+
+
+LogprobEntropyGradTorch = variant(
+    LogprobEntropyTorch,
+    LOGPROB_ENTROPY_GRAD,
+    function=staticmethod(partial(with_gradient, LogprobEntropyTorch.function)),
+    moves=Traffic(reads=16 * M * N + 6 * M, writes=11 * M * N + 5 * M, read_bytes=16 * M),
+)
+LogprobEntropyBackwardCompiled = variant(
+    CompiledFormula, LOGPROB_ENTROPY_BACKWARD, formula=staticmethod(_backward_of_numbers)
+)
+LogprobEntropyGradCompiled = variant(
+    CompiledFormula, LOGPROB_ENTROPY_GRAD, formula=staticmethod(_with_gradient)
 )

@@ -28,13 +28,13 @@ from ..cluster.cut import Cut, How, OnCluster
 from ..cluster.ptx import LANES, SLOT
 from ..cluster.row import (
     by_lane,
-    divergences_of,
     ends_of,
     highest_of,
     in_registers,
     largest,
     row_at,
     row_number,
+    row_of_slices,
     slots_of,
     summed_up,
     unpacked,
@@ -284,9 +284,8 @@ def _statistics(a, b, row, scales, slots, HOW: gl.constexpr):  # type: ignore[no
     further = summed_up(further, weighted, row.VECTOR) * base_a.fix
     most_a, most_b = most_a * scales.inverse, most_b * scales.inverse
     if slots is not None:
-        over_a, row_a, further, over_b, row_b = divergences_of(
-            most_a, sum_a, further, most_b, sum_b, slots
-        )
+        numbers = (most_a, sum_a, further, most_b, sum_b)
+        over_a, row_a, further, over_b, row_b = row_of_slices(numbers, slots, "scaled")
     else:
         row_a, row_b = shift_a * scales.inverse, shift_b * scales.inverse
         over_a, over_b = 1.0 / sum_a, 1.0 / sum_b

@@ -33,7 +33,6 @@ from ..lines import lines
 from ..repeat import Layout, dense
 
 SMALL = (torch.float16, torch.bfloat16)
-TILE, WARPS = 4096, 8  # elements of a tile of the gradient of numbers of rows, and its warps
 
 
 def log_softmax(x: torch.Tensor, dim: int = -1, dtype: torch.dtype | None = None) -> torch.Tensor:
@@ -215,7 +214,7 @@ def _gradient(options: Options, x: Any, target: Maybe, *rows_and_dx: Any) -> Non
     entropy, lse, first, second, dx = rows_and_dx
     second = None if target is None else second  # without a target the second answer is empty
     target = None if first is None else target
-    call = Call(x, target, options, dlogits=dx, block_size=TILE, num_warps=WARPS)
+    call = Call(x, target, options, dlogits=dx, block_size=variants.TILE, num_warps=variants.WARPS)
     backward(call._replace(entropy=entropy, lse=lse, dlogprob=first, dentropy=second))
 
 

@@ -28,9 +28,9 @@ from ..cluster.row import (
     highest_of,
     in_registers,
     largest,
-    normalizer_of,
     row_at,
     row_number,
+    row_of_slices,
     slots_of,
     summed_up,
     whole_row,
@@ -130,7 +130,7 @@ def _cluster(x, y, vectors, row_vectors, col_stride, HOW: gl.constexpr):  # type
     summed = summed_up(total, exponential_at_end, VECTOR)
 
     if SLICES > 1:
-        inverse, row_maximum = normalizer_of(maximum, summed, slots, False)
+        inverse, row_maximum = row_of_slices((maximum, summed), slots, "", False)
     else:
         inverse = 1.0 / summed
         row_maximum = shift

@@ -35,7 +35,7 @@ def measured(bench: Bench, target: str, rows: int, cols: int, **how: Any) -> dic
     [
         ("kernels.softmax.library.Compiled", {}, "ok"),
         ("kernels.softmax.hybrid.Fused", {}, "ok"),
-        ("kernels.log_softmax.variants.LogprobEntropyGradAuto", {}, "ok"),  # exp2: no subnormals
+        ("kernels.cross_entropy.variants.LogprobEntropyGradAuto", {}, "ok"),  # exp2: no subnormals
         ("tests.doubles.kernels.TwoOutputs", {}, "ok"),
         ("tests.doubles.kernels.GrowInPlace", {}, "ok"),
         ("tests.doubles.kernels.Bad", {"how": "wrong"}, "incorrect"),
