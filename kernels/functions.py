@@ -150,7 +150,7 @@ def _gradient_work(
 
 
 def _lines(x: torch.Tensor, dim: int) -> Lines | None:
-    return lines(x.shape, x.stride(), dim % x.dim())
+    return lines(x, dim % x.dim())
 
 
 def _arranged(

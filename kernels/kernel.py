@@ -106,6 +106,10 @@ class Operation(ABC):
         An input that all rows share is passed whole.
         """
 
+    def refuses(self, shape: Shape) -> str | None:
+        """One sentence that says why there is no point of this shape; None if there is one."""
+        return None
+
     def magnitude(self, *blocks: Any, **_: Any) -> Tensors | None:
         """The size of the terms that add up to each output; None where the terms cannot cancel.
 
@@ -288,7 +292,7 @@ class Kernel(ABC):
         reason = _without_triton(device) if self.backend == "triton" else None
         if reason is None and self.row_a_program:
             reason = too_many_rows(shape)
-        return reason or self.limits(shape, dtype, device)
+        return reason or self.operation.refuses(shape) or self.limits(shape, dtype, device)
 
     def limits(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
         """As `unsupported`, of a matrix, a dtype and a device that nothing else speaks against."""

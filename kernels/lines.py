@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from collections import namedtuple
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from math import prod
+from typing import Any, NamedTuple
 
 import torch
 
@@ -26,38 +26,23 @@ MOST = 16384  # elements of a tile of `along`: 32 per thread, of 16 warps
 SECTORS = 128  # bytes of neighbouring lines that a tile takes together: a line of the cache
 
 
-@dataclass(frozen=True)
-class Lines:
+class Lines(NamedTuple):
     """Sizes and strides, in elements, of a tensor viewed as outer × cols × inner."""
 
     outer: int
     cols: int
     inner: int
-    strides: tuple[int, int, int]
+    strides: tuple[int, ...]
 
 
-def lines(shape: Sequence[int], strides: Sequence[int], dim: int) -> Lines | None:
+def lines(x: torch.Tensor, dim: int) -> Lines | None:
     """The lines of a tensor along ``dim`` (≥ 0); None where no three strides describe them."""
-    outer = _merged(shape[:dim], strides[:dim])
-    inner = _merged(shape[dim + 1 :], strides[dim + 1 :])
-    if outer is None or inner is None:
+    try:
+        merged = x.detach().view(prod(x.shape[:dim]), x.shape[dim], prod(x.shape[dim + 1 :]))
+    except RuntimeError:
         return None
-    return Lines(
-        outer[0], shape[dim], inner[0], (outer[1], strides[dim] if shape[dim] > 1 else 1, inner[1])
-    )
-
-
-def _merged(shape: Sequence[int], strides: Sequence[int]) -> tuple[int, int] | None:
-    """Size and stride of several dimensions merged into one."""
-    size, step = 1, 0
-    for n, stride in zip(reversed(shape), reversed(strides), strict=True):
-        if n == 1:
-            continue
-        if size > 1 and stride != size * step:
-            return None
-        step = step if size > 1 else stride
-        size *= n
-    return size, step
+    outer, cols, inner = merged.shape
+    return Lines(outer, cols, inner, merged.stride())
 
 
 # Of a kernel: all lines, the elements of a line, and the lines of one inner dimension
@@ -86,7 +71,7 @@ def launch_tiles(
         num_warps: Warps per program; None takes one for 512 elements of a tile, 4 to 32.
         batch_invariant: Whether the tile must not depend on the number of lines.
     """
-    each = [found for t in tensors if (found := lines(t.shape, t.stride(), dim)) is not None]
+    each = [found for t in tensors if (found := lines(t, dim)) is not None]
     assert len(each) == len(tensors)
     first = each[0]
     count = first.outer * first.inner
@@ -99,15 +84,11 @@ def launch_tiles(
     block = max(min(block, most // width), 1)
     warps = num_warps or min(max(block * width // 512, 4), 32)
     constants = {"BLOCK": block, "WIDTH": width, "WHOLE": block >= first.cols}
+    sizes = Sizes(count, first.cols, first.inner)
     launch(
         function,
         (-(-count // width),),
-        (
-            *tensors,
-            *(t.strides for t in each),
-            Sizes(count, first.cols, first.inner),
-            1 / temperature,
-        ),
+        (*tensors, *(t.strides for t in each), sizes, 1 / temperature),
         constants,
         num_warps=warps,
     )

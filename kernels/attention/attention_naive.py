@@ -63,13 +63,12 @@ class AttentionNaive(OfAttention):
     @override
     def limits(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
         """See `Kernel`; also the limits of its softmax."""
-        reason = super().limits(shape, dtype, device)
-        if reason is None and self.causal and self.folded:
+        if self.causal and self.folded:
             return "folded=true has no pass over the scores in which to mask them; use causal=false"
         softmax = self._softmax(device.kind)
-        if reason is None and softmax.backend == "triton" and device.kind == "cpu":
+        if softmax.backend == "triton" and device.kind == "cpu":
             return "on a CPU its softmax would be interpreted, whose time means nothing; use torch"
-        return reason or softmax.unsupported(shape, dtype, device)
+        return softmax.unsupported(shape, dtype, device)
 
     @override
     def prepare(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> Function:

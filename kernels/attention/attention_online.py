@@ -70,8 +70,6 @@ class AttentionOnline(OfAttention):
     @override
     def limits(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
         """See `Kernel`; also tiles that do not suit each other or fit no shared memory."""
-        if (reason := super().limits(shape, dtype, device)) is not None:
-            return reason
         if device.kind == "cpu" and dtype == torch.bfloat16:
             return "Triton's interpreter multiplies no matrices of bfloat16"
         if device.kind == "cuda" and dtype not in HALVES:

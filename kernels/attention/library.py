@@ -29,10 +29,10 @@ from torch.nn.functional import scaled_dot_product_attention
 from typing_extensions import override
 
 from ..device import Device
-from ..kernel import Shape, TorchFunction, one_of
+from ..kernel import Shape, TorchFunction, one_of, variant
 from ..peer import Library, Peer
 from ..traffic import M, N, Traffic
-from .operation import ATTENTION_VALUES, HALVES, Function, OfAttention, no_heads
+from .operation import ATTENTION_VALUES, HALVES, Function, OfAttention
 
 LIBRARIES = {
     "cudnn": SDPBackend.CUDNN_ATTENTION,
@@ -57,21 +57,20 @@ class AttentionTorch(OfAttention):
     @override
     def limits(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
         """See `Kernel`; also the library's own limits."""
-        reason = super().limits(shape, dtype, device)
-        if reason is None and device.kind == "cpu" and self.library in ("cudnn", "efficient"):
+        if device.kind == "cpu" and self.library in ("cudnn", "efficient"):
             return f"needs a CUDA device for library={self.library}; on a CPU take flash or math"
-        if reason is None and device.kind == "cuda" and self.library in ("cudnn", "flash"):
+        if device.kind == "cuda" and self.library in ("cudnn", "flash"):
             if dtype not in HALVES:
                 return f"library={self.library} takes float16 and bfloat16 alone"
             if device.capability is not None and device.capability < (8, 0):
                 return f"library={self.library} needs compute capability 8.0 or newer"
-        if reason is None and device.kind == "cuda" and torch.cuda.is_available():
+        if device.kind == "cuda" and torch.cuda.is_available():
             head = (1, 1, shape[1], self.dim)
             try:
                 return refusal(torch.empty(head, dtype=dtype, device="cuda"), self)
             except torch.OutOfMemoryError:
-                return None  # as the point itself will find
-        return reason
+                pass  # as the point itself will find
+        return None
 
     @override
     def traffic(self) -> Traffic:
@@ -127,15 +126,10 @@ class AttentionFlash(Peer, OfAttention):
         return attention
 
 
-class AttentionValues(TorchFunction):
-    """`torch.bmm` of the probabilities and the values."""
-
-    operation = ATTENTION_VALUES
-    moves = Traffic(reads=M * N + 128 * M, writes=128 * M)
-    on_chip = sympy.Integer(1)
-    function = staticmethod(torch.bmm)
-
-    @override
-    def limits(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
-        """See `Kernel`: rows that are no whole number of heads."""
-        return no_heads(shape)
+AttentionValues = variant(
+    TorchFunction,
+    ATTENTION_VALUES,
+    function=staticmethod(torch.bmm),
+    moves=Traffic(reads=M * N + 128 * M, writes=128 * M),
+    on_chip=sympy.Integer(1),
+)

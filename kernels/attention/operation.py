@@ -8,7 +8,7 @@ of which there is one for each combination.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Annotated, ClassVar
@@ -17,7 +17,6 @@ import sympy
 import torch
 from typing_extensions import override
 
-from ..device import Device
 from ..kernel import ANY, Allowed, Array, Kernel, Operation, Shape
 from ..traffic import M, N, Traffic, tunable
 
@@ -25,13 +24,6 @@ HALVES = (torch.float16, torch.bfloat16)
 DIM = tunable("dim")
 WIDTH = 4  # elements of a vector of `Weighted`
 SCORES = 1 << 25  # elements of the reference's scores at once, and of their softmax, in float64
-
-
-def no_heads(shape: Shape) -> str | None:
-    """Why M rows by N are no whole number of heads, each of N rows; None where they are."""
-    if 0 in shape or shape[0] % shape[1]:
-        return f"takes M rows in heads of N, and {shape[0]} is no multiple of {shape[1]}"
-    return None
 
 
 def heads(dim: int, *names: str) -> tuple[Array, ...]:
@@ -44,6 +36,12 @@ class OfHeads(Operation):
 
     inputs = heads(128, "q", "k", "v")
     outputs = heads(128, "y")
+
+    @override
+    def refuses(self, shape: Shape) -> str | None:
+        if 0 in shape or shape[0] % shape[1]:
+            return f"takes M rows in heads of N, and {shape[0]} is no multiple of {shape[1]}"
+        return None
 
     @override
     def point_of(self, inputs: Sequence[torch.Tensor]) -> tuple[Shape, torch.dtype]:
@@ -84,20 +82,14 @@ class Attention(OfHeads):
         """softmax(q·kᵀ/√D)·v in float64."""
         y = torch.empty(q.shape, dtype=torch.float64, device=q.device)
         places = torch.arange(q.shape[1], device=q.device)
-        for head, rows in _few_rows(q):
+        step = max(1, SCORES // max(q.shape[1], 1))  # rows at a time, of which all scores fit
+        for head, first in product(range(len(q)), range(0, q.shape[1], step)):
+            rows = slice(first, first + step)
             scores = (q[head, rows].double() @ k[head].double().mT).div_(self.dim**0.5)
             if self.causal:
                 scores.masked_fill_(places[None, :] > places[rows, None], -torch.inf)
             y[head, rows] = torch.softmax(scores, -1) @ v[head]
         return y
-
-
-def _few_rows(x: torch.Tensor) -> Iterator[tuple[int, slice]]:
-    """Heads, and rows of each: few at a time, so that their scores of any length fit."""
-    count, length, _ = x.shape
-    step = max(1, SCORES // max(length, 1))
-    for head, first in product(range(count), range(0, length, step)):
-        yield head, slice(first, first + step)
 
 
 def _attention(dim: int, causal: bool) -> Attention:
@@ -140,13 +132,32 @@ class OfAttention(Kernel):
         # a class has one operation for all its instances; this one depends on two tunables
         object.__setattr__(self, "operation", ATTENTIONS[self.dim, self.causal])
 
+
+class Product(Operation):
+    """The product of two matrices of independent terms, or of several pairs of them."""
+
     @override
-    def limits(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
-        """See `Kernel`: queries that are no whole number of heads."""
-        return no_heads(shape)
+    def reference(self, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        return a.double() @ b.double()
+
+    @override
+    def magnitude(self, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        """See `Operation`: |a·b| + √Σ(a·b)².
+
+        So large do partial sums get. A sum in float32 rounds each of them, by up to half a spacing,
+        and independent roundings of N terms add up like √N: measured where products are added one
+        by one, the worst of 10⁵ elements are 12 spacings off at N = 127, 34 at 1000 and 63 at 4096.
+        The tolerance of 32 is right up to 256 terms; beyond, the second summand of a float32
+        product grows by √(N/256). A 16-bit answer is rounded once from such a sum, whose own error
+        does not show.
+        """
+        terms = a.shape[-1] if a.dtype == torch.float32 else 1
+        roundings: float = max(1.0, terms / 256) ** 0.5
+        squares = a.double().square() @ b.double().square()
+        return self.reference(a, b).abs() + squares.sqrt() * roundings
 
 
-class AttentionValues(OfHeads):
+class AttentionValues(Product, OfHeads):
     """y = p·v of M/N heads, p N×N and v N×128: the second product of a materialised attention."""
 
     name = "attention_values"
@@ -161,40 +172,6 @@ class AttentionValues(OfHeads):
         """See `Operation`; p is a softmax, because a card's power depends on the values."""
         p, v = super().make_inputs(shape, dtype, device, seed)
         return torch.softmax(p, -1), v
-
-    @override
-    def reference(self, p: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
-        return _product(p, v, torch.Tensor.double)
-
-    @override
-    def magnitude(self, p: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
-        """See `partial_sums`."""
-        squares = _product(p, v, lambda x: x.double().square())
-        return partial_sums(p, squares, self.reference(p, v))
-
-
-def partial_sums(a: torch.Tensor, squares: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-    """The `Operation.magnitude` of a product y = a·b of independent terms: |y| + √Σ(a·b)².
-
-    So large do partial sums get. A sum in float32 rounds each of them, by up to half a spacing, and
-    independent roundings of N terms add up like √N: measured where products are added one by one,
-    the worst of 10⁵ elements are 12 spacings off at N = 127, 34 at 1000 and 63 at 4096. The
-    tolerance of 32 is right up to 256 terms; beyond, the second summand of a float32 product grows
-    by √(N/256). A 16-bit answer is rounded once from such a sum, whose own error does not show.
-    """
-    terms = a.shape[-1] if a.dtype == torch.float32 else 1
-    roundings: float = max(1.0, terms / 256) ** 0.5
-    return y.abs() + squares.sqrt() * roundings
-
-
-def _product(
-    p: torch.Tensor, v: torch.Tensor, of: Callable[[torch.Tensor], torch.Tensor]
-) -> torch.Tensor:
-    """The product of what ``of`` makes of both in float64."""
-    y = torch.empty(v.shape, dtype=torch.float64, device=v.device)
-    for head, rows in _few_rows(v):
-        y[head, rows] = of(p[head, rows]) @ of(v[head])
-    return y
 
 
 class Weighted(Operation):

@@ -146,7 +146,7 @@ LOG_SOFTMAX = RowOp(
     answers=lambda x, *_: [dense(x.shape, x.dtype)],
     work=lambda *_: lambda x, y: variants.run(Call(rows_of(x), y=rows_of(y))),
     by_torch=_log_softmax_by_torch,
-    arranged=lambda x, *_: (x if lines(x.shape, x.stride(), x.dim() - 1) else x.contiguous(),),
+    arranged=lambda x, *_: (x if lines(x, x.dim() - 1) else x.contiguous(),),
     gradient=lambda y, dy, dim, dtype: torch._log_softmax_backward_data(dy, y, dim, dtype),
 )
 

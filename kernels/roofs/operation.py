@@ -14,7 +14,7 @@ import sympy
 import torch
 from typing_extensions import override
 
-from ..attention.operation import OfHeads, partial_sums
+from ..attention.operation import OfHeads, Product
 from ..kernel import Array, Operation, Shape
 from ..traffic import M, N
 
@@ -87,7 +87,7 @@ class AttentionIo(OfHeads):
         return q.double().abs() + k.double().abs() + v.double().abs()
 
 
-class Matmul(Operation):
+class Matmul(Product):
     """y = a·b, E×N by N×E with E = √(2·128·M) in whole tiles of 128.
 
     These are as many operations as attention's two products at the same point, for D = 128.
@@ -100,16 +100,6 @@ class Matmul(Operation):
     outputs = (Array("y", (EDGE, EDGE)),)
     flops = 2 * EDGE * EDGE * N
     roof = "matmul"
-
-    @override
-    def reference(self, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-        return a.double() @ b.double()
-
-    @override
-    def magnitude(self, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-        """See `partial_sums`."""
-        squares = a.double().square() @ b.double().square()
-        return partial_sums(a, squares, self.reference(a, b))
 
     @override
     def point_of(self, inputs: Sequence[torch.Tensor]) -> tuple[Shape, torch.dtype]:

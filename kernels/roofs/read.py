@@ -24,7 +24,16 @@ from ..kernel import Kernel, Shape, power_of_two
 from ..language import MOST_PROGRAMS, jit, next_power_of_two, tl
 from ..launch import load_hint
 from ..traffic import M, N, Traffic
-from ..vectors import LONGEST, At, layout
+from ..vectors import (
+    LONGEST,
+    At,
+    ahead_of,
+    end_columns,
+    first_element,
+    first_vector,
+    layout,
+    whole_vectors,
+)
 from .operation import READ, READ_AS_ONE
 
 WARP = 32  # lanes
@@ -70,7 +79,7 @@ class ReadTriton(Kernel):
             how = How(plan.vector, plan.ends, READ_AS_ONE, units, block, load_hint(x, self.keep))
             sizes = Sizes(y.numel(), parts, plan.cols)
             grid = (-(-y.numel() // units),)
-            _read[grid](x, y, sizes, plan.places[0], HOW=how, num_warps=warps)
+            _read[grid](plan.bases[0], y, sizes, plan.places[0], HOW=how, num_warps=warps)
         return y
 
     @override
@@ -104,51 +113,27 @@ Sizes = namedtuple("Sizes", "stretches parts cols")
 
 
 @jit
-def _bounds(stretch: tl.tensor, sizes: Sizes, at: At, HOW: tl.constexpr) -> tl.tuple:
-    """Where stretches of unaligned rows begin, their whole vectors begin, these end, all ends."""
-    VECTOR: tl.constexpr = HOW.vector
-    part = stretch % sizes.parts
-    start = (stretch // sizes.parts).to(tl.int64) * at.row_stride + part * HOW.stretch + at.lead
-    left = tl.minimum(sizes.cols - part * HOW.stretch, HOW.stretch)
-    length = tl.where(stretch < sizes.stretches, left, 0)
-    first = (start + VECTOR - 1) // VECTOR * VECTOR
-    last = (start + length) // VECTOR * VECTOR
-    return start, first, tl.maximum(first, last), start + length
-
-
-@jit
 def _read(x: tl.tensor, y: tl.tensor, sizes: Sizes, at: At, HOW: tl.constexpr) -> None:
     # Triton's maximum passes over NaN, as the hardware's does.
     VECTOR: tl.constexpr = HOW.vector
     LOADS: tl.constexpr = HOW.loads
     UNITS: tl.constexpr = HOW.units
     BLOCK: tl.constexpr = HOW.block
+    MOST: tl.constexpr = HOW.stretch if HOW.ends else HOW.stretch // VECTOR
     stretch = tl.program_id(0) * UNITS + tl.arange(0, UNITS)
     inside = stretch < sizes.stretches
+    part, row = stretch % sizes.parts, (stretch // sizes.parts).to(tl.int64)
+    length = tl.where(inside, tl.minimum(sizes.cols - part * MOST, MOST), 0)
+    ahead = tl.minimum(ahead_of(at, row, HOW), length)
     lane = tl.arange(0, BLOCK)[None, :]
+    mask = lane < (whole_vectors(length, ahead, HOW) * VECTOR)[:, None]
+    begin = first_vector(x, at, row, HOW) + part * HOW.stretch
+    values = tl.load(begin[:, None] + lane, mask=mask, other=float("-inf"), eviction_policy=LOADS)
     if HOW.ends:
-        x = tl.multiple_of(x - at.lead, 16)
-        _, begin, last, _ = _bounds(stretch, sizes, at, HOW)
-        count = ((last - begin) // VECTOR).to(tl.int32) * VECTOR
-    else:
-        VECTORS: tl.constexpr = HOW.stretch // VECTOR
-        part = stretch % sizes.parts
-        row = (stretch // sizes.parts).to(tl.int64)
-        begin = (row * at.row_stride + part * VECTORS) * VECTOR
-        count = tl.where(inside, tl.minimum(sizes.cols - part * VECTORS, VECTORS), 0) * VECTOR
-    mask = lane < count[:, None]  # before the places: it takes fewer registers
-    places = x + begin[:, None] + lane
-    values = tl.load(places, mask=mask, other=float("-inf"), eviction_policy=LOADS)
-    if HOW.ends:
-        # The elements left on both sides, along the other dimension and in turn: else a lane would
-        # get as many neighbours as it has of the vectors
-        start, first, last, end = _bounds(stretch[None, :], sizes, at, HOW)
-        side = tl.arange(0, 2 * VECTOR)[:, None]
-        before = side % 2 == 0
-        place = tl.where(before, start, last) + side // 2
-        until = tl.where(before, tl.minimum(first, end), end)
-        ends = tl.max(tl.load(x + place, mask=place < until, other=float("-inf")), 0)
-        largest = tl.maximum(tl.max(values, 1), ends)
+        columns = end_columns(length, ahead, VECTOR)
+        first = first_element(x, at, row, HOW) + part * HOW.stretch
+        ends = tl.load(first[None, :] + columns, mask=columns >= 0, other=float("-inf"))
+        largest = tl.maximum(tl.max(values, 1), tl.max(ends, 0))
     else:
         largest = tl.max(values, 1)
     tl.store(y + stretch, largest.to(y.dtype.element_ty), mask=inside)
