@@ -621,7 +621,8 @@ def _statistics(  # type: ignore[no-untyped-def]
     if HOW.alone:
         quotient, row_maximum = 1.0 / summed, scaled
     elif HOW.further != "":
-        joined = row_of_slices((maximum, summed, further), slots, HOW.further)
+        FURTHER: gl.constexpr = HOW.further  # for Triton 3.6
+        joined = row_of_slices((maximum, summed, further), slots, FURTHER)
         quotient, row_maximum, further = joined
     else:
         quotient, row_maximum = row_of_slices((maximum, summed), slots, "")
