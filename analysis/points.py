@@ -4,7 +4,7 @@ A point is a shape and dtype under one protocol on one GPU. A visit is one round
 rival's time is divided by ours only within a visit. One kernel of each operation represents this
 project; ``by:`` in ``conf/kernel`` says who made the others. Rows of two sets are never mixed: one
 set is used for each operation, card and kind of width (tuned or not). Of the sets with `ENOUGH`
-points it is the one with the most public kernels, then the one with the most points. Only this
+points it is the one with the most public kernels, then the one with the most visits. Only this
 module defines the mean of ratios, its interval and the share of a roof.
 """
 
@@ -114,11 +114,11 @@ def points(frame: pd.DataFrame, operation: str = OPERATION, ours: str = "") -> p
     roles = here.groupby(visit)["role"]
     both = roles.transform(lambda found: {"ours", "peer"} <= set(found)).astype(bool)
     kept = (here[both] if len(here) else here)[COLUMNS].rename(columns=NAMED)
-    peers = kept[kept["role"] == "peer"].drop_duplicates([*PLACE, "set", "kernel"])
-    sets = peers.groupby([*SPOKEN, "set"])["kernel"].agg(["nunique", "size"])
-    sets = sets.assign(places=sets["size"] / sets["nunique"])
-    sets = sets[sets["places"] >= ENOUGH * sets.groupby(SPOKEN)["places"].transform("max")]
-    sets = sets.sort_values(["nunique", "places"]).groupby(SPOKEN).tail(1)
+    peers, one_set = kept[kept["role"] == "peer"], [*SPOKEN, "set"]
+    places = peers.drop_duplicates([*PLACE, "set"]).groupby(one_set).size()
+    sets = peers.groupby(one_set)["kernel"].agg(["nunique", "size"])
+    sets = sets[places >= ENOUGH * places.groupby(SPOKEN).transform("max")]
+    sets = sets.sort_values(["nunique", "size"]).groupby(SPOKEN).tail(1)
     best = kept[pd.MultiIndex.from_frame(kept[[*SPOKEN, "set"]]).isin(sets.index)]
     order: dict[Any, list[Any]] = {"timer": [*TIMERS], "dtype": [*ITEM_BYTES]}
     order |= {"tuned": [True, False], "gpu": [*best["gpu"].value_counts().index]}

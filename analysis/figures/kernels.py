@@ -1,7 +1,8 @@
 """Each kernel over all points of its operation: the table `kernels`, the figures of shares.
 
-The points are those of one card under the first protocol, only large ones if there are any. Same
-bits are checked at other points, in sweeps with ``determinism=true``.
+The points are those of one card under the first protocol, only large ones if there are any, of the
+set that `analysis.points` uses, where it has the kernel. Same bits are checked at other points, in
+sweeps with ``determinism=true``.
 """
 
 from functools import partial
@@ -45,6 +46,12 @@ def kernel_points(inputs: Inputs) -> pd.DataFrame:
     rank = pd.Series([PROTOCOLS.index(p) if p in PROTOCOLS else 99 for p in protocols], rows.index)
     counted = timed(rows) & rows["fraction_of_roof"].notna()
     counted &= rows["flops"].isna() | rows["arithmetic_us"].notna()  # else the roof is no bound
+    used = pd.concat([frame.iloc[:0], *inputs.points.values()])
+    in_set, known = (
+        pd.MultiIndex.from_frame(rows[names]).isin(pd.MultiIndex.from_frame(used[names]))
+        for names in (["gpu", "operation", "set"], ["gpu", "operation", "kernel"])
+    )
+    counted &= in_set | ~known
     counted &= rank.eq(rank.where(counted).groupby(each).transform("min"))
     large = counted & rows["compulsory_bytes"].ge(LARGE_BYTES)
     counted &= large | ~large.groupby(each).transform("any")

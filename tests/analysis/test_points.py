@@ -165,12 +165,15 @@ def test_an_operation_has_its_own_kernels_roof_and_bytes(tmp_path: Path) -> None
 
 
 def test_rows_of_two_sets_never_meet(tmp_path: Path) -> None:
-    for name, widths in (("a", [1024, 2048]), ("b", [1024, 2048]), ("c", [1024]), ("d", [777])):
+    sets = {"a": [1024, 2048], "b": [1024, 2048], "c": [1024], "d": [777], "e": [1024, 2048, 4096]}
+    for name, widths in sets.items():
         folder, kernels = tmp_path / name / "sweep", ["auto", "torch", "quack"][: 3 - (name == "a")]
-        write(folder, [row(one, n, time_us=90.0, sweep=name) for one in kernels for n in widths])
+        times = [90.0] if name == "e" else [90.0, 90.0]
+        places = [(one, n) for one in kernels for n in widths]
+        write(folder, [r for one, n in places for r in timed(one, *times, cols=n, sweep=name)])
         (folder / "sweep.json").write_text('{"sweep": "s"}')
     frame = load(tmp_path)
-    # of the sets with more public kernels the one with more points, and another at other widths
+    # of the sets with more public kernels the one with more visits, and another at other widths
     assert points(frame).groupby("tuned")["set"].agg(set).to_dict() == {True: {"b"}, False: {"d"}}
     card = Card("NVIDIA H200", Inputs(tmp_path, tmp_path, frame, Records(), {}))
     assert card.inputs.main["set"].unique() == ["b"]
