@@ -10,7 +10,7 @@ import random
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from experiments.data.cards import description_of
@@ -137,49 +137,46 @@ def make_plan(jobs: Sequence[Job], pool: WorkerPool) -> Plan:
     Raises:
         UserError: naming the job at fault and why; nothing has been measured.
     """
-    variants, shards = {}, dict[tuple[str, ...], list[Job]]()
+    variants, shards = dict[str, Any](), defaultdict[tuple[str, ...], list[Point]](list)
     for job in jobs:
         variants[job.name] = _describe(job, pool.place(job))
-        shards.setdefault(job.shard, []).append(job)
-    cards = _cards_of(shards, variants, pool)
-    points, asked = dict[Identity, Point](), dict[str, list[Identity]]()
+        shards[job.shard] += _points_of(job, variants[job.name], pool.place(job))
+    cards = _cards_of(shards, pool)
+    points, asked = dict[Identity, Point](), defaultdict[str, list[Identity]](list)
     seed = jobs[0].config["seed"]
     for round_ in range(jobs[0].config["rounds"]):
         dice = random.Random(f"{seed}/{round_}/shards")
         for shard in dice.sample([*shards], len(shards)):
-            visit = dict[str, Point]()
-            for point in _visit(shards[shard], variants, pool, cards[shard], round_):
-                asked.setdefault(point.job.name, []).append(point.identity)
-                visit.setdefault(point.key, point)
-            for point in _interleave(visit.values(), seed, round_):
-                points.setdefault(point.identity, point)  # another shard may ask for it, too
+            visit = dict[str, Point]()  # jobs may ask for the same
+            for point in shards[shard]:
+                now = replace(point, card=cards[shard], round=round_)
+                asked[now.job.name].append(now.identity)
+                visit.setdefault(now.key, now)
+            for now in _interleave(visit.values(), seed, round_):
+                points.setdefault(now.identity, now)  # another shard may ask for it, too
     return Plan(list(jobs), variants, [*points.values()], asked)
 
 
-def _visit(
-    jobs: Sequence[Job], variants: Mapping[str, Any], pool: WorkerPool, card: int, round_: int
-) -> list[Point]:
-    """The points of a shard's jobs in one round; jobs may ask for the same."""
-    handshake = pool.place(jobs[0]).handshake  # the same on any card of a kind
-    place = card, round_, handshake["device"]["name"], handshake["device"]["kind"]
+def _points_of(job: Job, variant: Mapping[str, Any], worker: Worker) -> list[Point]:
+    """The points of a job, in round 0 on the worker's card."""
+    place = worker.card, 0, worker.handshake["device"]["name"], worker.handshake["device"]["kind"]
     return [
-        Point(job, key_of(job, variant, one, handshake), *place, variant, one)
-        for job in jobs
-        for variant in [variants[job.name]]
+        Point(job, key_of(job, variant, one, worker.handshake), *place, variant, one)
         for one in variant["points"]
         if not job.only or (one["dtype"], one["rows"], one["cols"]) in job.only
     ]
 
 
 def _cards_of(
-    shards: Mapping[tuple[str, ...], Sequence[Job]], variants: Mapping[str, Any], pool: WorkerPool
+    shards: Mapping[tuple[str, ...], Sequence[Point]], pool: WorkerPool
 ) -> dict[tuple[str, ...], int]:
     """The card of each shard: the one that it pins, or the one with the least to do."""
-    found = {shard: pool.place(jobs[0]).card for shard, jobs in shards.items()}
+    found = {shard: points[0].card for shard, points in shards.items()}
     cost_s = {
-        shard: sum(point.estimate_s for point in _visit(jobs, variants, pool, 0, 0))
-        for shard, jobs in shards.items()
-        if jobs[0].config["gpu"]["device"] != "cpu" and jobs[0].config["gpu"]["card"] is None
+        shard: sum(point.estimate_s for point in points)
+        for shard, points in shards.items()
+        for gpu in [points[0].job.config["gpu"]]
+        if gpu["device"] != "cpu" and gpu["card"] is None
     }
     left_s = dict.fromkeys(pool.cards_of_one_kind() if cost_s else (), 0.0)
     # a fixed order: a resumed sweep assigns each shard to the card where it began
