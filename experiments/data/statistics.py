@@ -2,25 +2,19 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from experiments.data.jobs import TimingConfig
 
 Z95 = 1.959964  # two-sided 95 % of a standard normal
 
 
-@dataclass(frozen=True)
-class Median:
+class Median(NamedTuple):
     """A median and the bounds of its 95 % interval, in the samples' unit."""
 
     value: float
     low: float
     high: float
-
-    @property
-    def precision(self) -> float:
-        """Half the interval's width as a share of the median."""
-        return (self.high - self.low) / (2 * self.value) if self.value else math.inf
 
 
 def median(samples: Sequence[float]) -> Median:
@@ -41,9 +35,10 @@ def median(samples: Sequence[float]) -> Median:
 
 def stop_reason(samples: Sequence[float], protocol: TimingConfig, out_of_time: bool) -> str | None:
     """Why sampling ends now, or None to go on."""
-    enough = len(samples) >= protocol.min_samples
-    if enough and median(samples).precision <= protocol.precision:
-        return "converged"
+    if len(samples) >= protocol.min_samples:
+        value, low, high = median(samples)
+        if (high - low) / 2 < protocol.precision * value:
+            return "converged"
     if len(samples) >= protocol.max_samples:
         return "max_samples"
     if out_of_time and samples:
