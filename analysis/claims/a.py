@@ -103,7 +103,7 @@ def a7(card: Card) -> Parts:
 
     A names no card, but any card's memory would have to move the bytes in these times.
     """
-    peak, drawn = known_cards()[0].peak_gbps or 0.0, series("a_fig2")
+    peak, drawn = max(one.peak_gbps or 0.0 for one in known_cards()), series("a_fig2")
     for kernel, formula in (("fused", "2MN"), ("torch", "2MN"), ("naive", "8MN + 4M")):
         rates = implied(formula, 4096, drawn.sizes, "float32", drawn.kernels[kernel])
         label = f"GB/s that {kernel}'s printed times imply, to the peak of the fastest card"
