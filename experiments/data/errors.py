@@ -32,12 +32,8 @@ class SweepFailed(Exception):
 
 def on_one_line(text: str) -> str:
     """Several lines of a library's message as one, its lists separated by commas."""
-    joined = ""
-    for line in filter(None, map(str.strip, text.splitlines())):
-        if joined:
-            joined += " " if joined[-1] in ":,.;" else ", "
-        joined += line
-    return joined
+    text = re.sub(r"(?<=[:,.;])\s*\n\s*", " ", text.strip())
+    return re.sub(r"\s*\n\s*", ", ", text)
 
 
 def anonymous(error: BaseException) -> str:
