@@ -50,8 +50,7 @@ def visible_cards() -> list[str]:
     """
     count = ask_nvml("DeviceGetCount") or 0
     handles = [ask_nvml("DeviceGetHandleByIndex", index) for index in range(count)]
-    ids = [ask_nvml("DeviceGetPciInfo", handle).busId for handle in handles]
-    ids = [(one.decode() if isinstance(one, bytes) else one).lower() for one in ids]
+    ids = [ask_nvml("DeviceGetPciInfo", handle).busId.lower() for handle in handles]
     limited = os.environ.get("CUDA_VISIBLE_DEVICES")
     if limited is None:
         return ids

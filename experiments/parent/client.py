@@ -215,11 +215,9 @@ class Worker:
 @cache
 def has_cuda_driver() -> bool:
     """Whether this machine has CUDA's driver; a worker says whether the driver has a card."""
-    try:
-        ctypes.CDLL("libcuda.so.1")
-    except OSError:
-        return False
-    return True
+    with contextlib.suppress(OSError):
+        return bool(ctypes.CDLL("libcuda.so.1"))
+    return False
 
 
 def child_environment(given: Mapping[str, str]) -> dict[str, str]:

@@ -31,7 +31,7 @@ def cards(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     nvml = {
         "DeviceGetCount": lambda: 2,
         "DeviceGetHandleByIndex": int,
-        "DeviceGetPciInfo": lambda card: SimpleNamespace(busId=ids[card].encode()),
+        "DeviceGetPciInfo": lambda card: SimpleNamespace(busId=ids[card]),
     }
     monkeypatch.setattr(sweep_cards, "ask_nvml", lambda what, *given: nvml[what](*given))
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
