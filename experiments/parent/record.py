@@ -1,12 +1,12 @@
 """A sweep's folder: its lock, its rows, and what lies beside them."""
 
-import contextlib
 import json
 import os
 import secrets
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -29,25 +29,21 @@ CLOCK_DRIFT = 0.02
 RAMP_C = 5.0
 
 
-@contextlib.contextmanager
-def folder_lock(out: Path) -> Iterator[None]:
-    """Locks a sweep's folder by its ``.lock`` inside the block; a crash frees the lock, too.
+def folder_lock(out: Path) -> AbstractContextManager[object]:
+    """Locks a sweep's folder by its ``.lock`` until the block ends; a crash frees the lock, too.
 
     Raises:
         UserError: the folder cannot be written, or another sweep holds it.
     """
-    lock = FileLock(out / ".lock", timeout=0, thread_local=False)
     try:
         out.mkdir(parents=True, exist_ok=True)
-        held = lock.acquire()
+        return FileLock(out / ".lock", timeout=0, thread_local=False).acquire()
     except Timeout:
         raise UserError(
             f"out={out} is being written by another sweep; wait or choose another"
         ) from None
     except OSError as error:
         raise UserError(f"out={out} cannot be written: {error.strerror}") from None
-    with held:
-        yield
 
 
 class Ledger:
