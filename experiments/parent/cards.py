@@ -73,10 +73,9 @@ def lock_cards(cards: Iterable[int]) -> contextlib.ExitStack:
     Raises:
         UserError: a lock cannot be opened.
     """
-    wanted = set(cards)
-    seen = visible_cards() if wanted else []
-    known = {seen[card]: card for card in wanted if card < len(seen)}
-    if wanted and re.search("GPU-|MIG-", os.environ.get("CUDA_VISIBLE_DEVICES", "")):
+    seen = visible_cards()
+    known = {seen[card]: card for card in cards if card < len(seen)}
+    if re.search("GPU-|MIG-", os.environ.get("CUDA_VISIBLE_DEVICES", "")):
         print("CUDA_VISIBLE_DEVICES has no numbers: cards are not locked", file=sys.stderr)
     with contextlib.ExitStack() as held:
         for bus_id, card in sorted(known.items()):
