@@ -23,7 +23,7 @@ from analysis.points import all_points
 from analysis.published import OPERATION
 from analysis.selection import SOURCED, timed
 from experiments.data import records as kinds
-from experiments.data.files import RowsError, files_below, read_json, read_models, validated
+from experiments.data.files import RowsError, read_json, read_models, validated
 from experiments.data.jobs import Declaration
 from experiments.data.metrics import DERIVED, derive, latest
 from experiments.data.records import Count, Counters, Record, Trace
@@ -115,7 +115,7 @@ def read_inputs(rows: Path | None, out: Path | None, kind: str, ours: str = "") 
     if ours and ours not in set(frame["kernel"]):
         known = ", ".join(sorted(frame["kernel"].unique()))
         raise RowsError(f"--ours: no kernel {visible(ours)!r} in {rows}; it has {known}")
-    paths = files_below(folder, "variants.json")["variants.json"]
+    paths = sorted(folder.rglob("variants.json"))
     declared = {label: one for path in paths for label, one in _declared(path).items()}
     return Inputs(rows, out, frame, load_records(rows), declared, ours)
 
@@ -185,7 +185,7 @@ def load_records(rows: Path) -> Records:
         RowsError: a line is not a record of its file's kind; it names file and line.
     """
     folder = rows.parent if rows.is_file() else rows
-    own, shared = (files_below(one, *kinds.KINDS) for one in (folder, COUNTED))
+    own, shared = ({name: [*one.rglob(name)] for name in kinds.KINDS} for one in (folder, COUNTED))
     return Records(
         _records(Count, own[kinds.COUNTS] or shared[kinds.COUNTS]),
         _records(Trace, own[kinds.TRACES] or shared[kinds.TRACES]),

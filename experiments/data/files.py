@@ -135,11 +135,6 @@ def read_models(path: Path, kind: type[Model]) -> Iterator[Model]:
             raise RowsError(f"{path}:{number}: {error}") from None
 
 
-def files_below(folder: Path, *names: str) -> dict[str, list[Path]]:
-    """For each name, the sorted files of that name below a folder. No folder link is followed."""
-    return {name: sorted(folder.rglob(name)) for name in names}
-
-
 def validated(kind: type[Model], value: Any) -> Model:
     """A JSON value as a model.
 

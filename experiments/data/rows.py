@@ -26,7 +26,6 @@ from experiments.data.files import (
     Time,
     Whole,
     Written,
-    files_below,
     parse_json,
     read_json,
     read_lines,
@@ -159,10 +158,10 @@ class Row(Written):
 
 
 def rows_files(folder: Path) -> list[Path]:
-    """Every file of rows below a folder, sorted."""
+    """Every file of rows below a folder, sorted. No folder link is followed."""
     if folder.is_file():
         return [folder]
-    return sorted(one for paths in files_below(folder, ROWS, PACKED_ROWS).values() for one in paths)
+    return sorted([*folder.rglob(ROWS), *folder.rglob(PACKED_ROWS)])
 
 
 def read_rows(path: Path) -> Iterator[Row]:
@@ -202,8 +201,8 @@ def pack(sweep: Path, out: Path) -> list[Path]:
         jobs += json.dumps({"job": one.name, "rows": len(one.rows), "config": one.config}) + "\n"
     files = {PACKED_ROWS: gzip.compress(rows.encode(), mtime=0)}
     files[JOBS] = gzip.compress(jobs.encode(), mtime=0)
-    for name, paths in files_below(sweep, *SMALL).items():
-        if paths:
+    for name in SMALL:
+        if paths := sorted(sweep.rglob(name)):
             files[name] = b"".join(path.read_bytes() for path in paths)
     return [write_file(out / name, data) for name, data in files.items()]
 
