@@ -9,14 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    Field,
-    StringConstraints,
-    ValidationError,
-)
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import from_json
 
 LINE_BYTES = 4 * 2**20
@@ -39,8 +32,8 @@ class Written(BaseModel):
 
 Model = TypeVar("Model", bound=BaseModel)
 
-Name = Annotated[str, StringConstraints(max_length=300)]
-Text = Annotated[str, StringConstraints(max_length=2000)]
+Name = Annotated[str, Field(max_length=300)]
+Text = Annotated[str, Field(max_length=2000)]
 Whole = Annotated[int, Field(ge=0, le=EXACT)]
 Size = Annotated[int, Field(ge=0, le=2**40)]  # rows or columns: beyond any device
 Amount = Annotated[float, Field(ge=0, le=1e18)]

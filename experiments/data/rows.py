@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import Field, model_validator
 
 from experiments.data.files import (
     Amount,
@@ -48,8 +48,8 @@ ITEM_BYTES: dict[str, int] = {"float64": 8, "float32": 4, "float16": 2, "bfloat1
 TIMERS = tuple(  # a timer is a module of the worker's
     sorted(p.stem for p in Path(__file__).parents[1].glob("worker/timers/[a-z]*.py"))
 )
-Timer = Annotated[str, StringConstraints(pattern=f"^({'|'.join(TIMERS)})$")]
-Dtype = Annotated[str, StringConstraints(pattern=f"^({'|'.join(ITEM_BYTES)})$")]
+Timer = Annotated[str, Field(pattern=f"^({'|'.join(TIMERS)})$")]
+Dtype = Annotated[str, Field(pattern=f"^({'|'.join(ITEM_BYTES)})$")]
 MOST_SAMPLES = 100_000  # of at most 20 characters each: half the length that a line may have
 MOST_PASSES = 64  # compulsory bytes are at most those of 64 × (M×N + M + N) elements
 
