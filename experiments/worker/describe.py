@@ -27,6 +27,7 @@ from kernels.traffic import evaluate, formula
 
 PACKAGE = "kernels"  # whose code decides what a variant does
 LIBRARIES = ("torch", "triton")  # not hashed: the key has their versions
+STANDARD, SITES = sysconfig.get_path("stdlib"), {"site-packages", "dist-packages"}
 
 
 def build_kernel(config: Mapping[str, Any]) -> Kernel:
@@ -190,17 +191,19 @@ def _file(name: str) -> Path | None:
         places = None if spec is None else spec.submodule_search_locations
         spec = PathFinder.find_spec(part, [*(places or ())])
     path = Path(str(spec.origin)) if spec is not None and spec.has_location else None
-    return None if path is None or any(map(path.is_relative_to, _installed())) else path
+    return None if path is None or _installed(path) else path
+
+
+def _installed(path: Path) -> bool:
+    """Whether a file is of the standard library or of an installed distribution."""
+    unpacked = any(path.is_relative_to(site) for site in _unpacked())
+    return unpacked or path.is_relative_to(STANDARD) or not SITES.isdisjoint(path.parts)
 
 
 @cache
-def _installed() -> list[str]:
-    """The folders of the standard library and of distributions.
-
-    Wheels may lie unpacked in any folder of ``sys.path``, beside their metadata.
-    """
-    found = [place for place in sys.path if any(Path(place).glob("*.dist-info"))]
-    return [sysconfig.get_path("stdlib"), *found]
+def _unpacked() -> list[str]:
+    """The folders of ``sys.path`` in which wheels lie unpacked, whatever they are called."""
+    return [place for place in sys.path if any(Path(place).glob("*.dist-info"))]
 
 
 @cache

@@ -14,7 +14,7 @@ import pytest
 
 from experiments.parent import client
 from experiments.parent.client import Worker, WorkerDied, WorkerError
-from experiments.worker.describe import _installed, source_hash
+from experiments.worker.describe import _unpacked, source_hash
 from experiments.worker.measure import fields_of, recorded
 from experiments.worker.place import commit
 from tests.experiments.test_timers import protocol
@@ -119,7 +119,7 @@ def test_what_counts_by_its_bytes_and_what_by_its_version_alone(library: Path, f
     (installed / "bought-1.0.dist-info").mkdir(parents=True)
     (installed / "bought.py").write_text("")
     sys.path.insert(0, str(installed))
-    _installed.cache_clear()
+    _unpacked.cache_clear()
     begin = "import bought, torch.nn, os, numpy.linalg"
     assert not changes(library, begin, f"{folder}/bought.py")
 
