@@ -140,7 +140,8 @@ def make_plan(jobs: Sequence[Job], pool: WorkerPool) -> Plan:
     variants, shards = dict[str, Any](), defaultdict[tuple[str, ...], list[Point]](list)
     for job in jobs:
         variants[job.name] = _describe(job, pool.place(job))
-        shards[job.shard] += _points_of(job, variants[job.name], pool.place(job))
+        if mine := _points_of(job, variants[job.name], pool.place(job)):
+            shards[job.shard] += mine
     cards = _cards_of(shards, pool)
     points, asked = dict[Identity, Point](), defaultdict[str, list[Identity]](list)
     seed = jobs[0].config["seed"]

@@ -6,6 +6,7 @@ clock cannot reach other kernels. It is refused if its import makes any.
 
 import dataclasses
 import importlib.util
+import inspect
 import re
 import sys
 import traceback
@@ -64,6 +65,14 @@ def found(config: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
     if not callable(one):
         raise UserError(f"{path.name}: {name} is a {type(one).__name__}, which cannot be called")
     operation = operation_named(str(config.get("operation")))
+    given = [array.name for array in operation.inputs]
+    try:
+        inspect.signature(one).bind(*given, **options)
+    except TypeError as error:
+        by = f"by operation={operation.name} with ({', '.join(given)})"
+        raise UserError(f"{path.name}: {name} is called {by}: {error}") from None
+    except ValueError:  # a compiled function may have no signature
+        pass
     fields = {
         "operation": operation,
         "moves": _traffic_of(config.get("traffic"), operation),

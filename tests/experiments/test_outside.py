@@ -76,6 +76,7 @@ def config(path: Path, function: str, **more: Any) -> dict[str, Any]:
         ("def f(:\n", "f", "theirs.py:1: SyntaxError"),
         ("def f(x):\n    return x\n", "g", "theirs.py has no 'g'; its functions are f"),
         ("f = 3\n", "f", "f is a int, which cannot be called"),
+        ("def f(x, y):\n    return x\n", "f", "f is called by operation=softmax with (x): missing"),
         ("import torch\ntorch.softmax = lambda x, d: x\ndef f(x): return x\n", "f",
          "changes torch.softmax; nothing that others use may be changed"),
         ("import time\ntime.perf_counter_ns = lambda: 0\ndef f(x): return x\n", "f",
