@@ -176,12 +176,6 @@ def composed() -> Iterator[Composed]:
         yield lambda *overrides: compose("config", list(overrides), return_hydra_config=True)
 
 
-@pytest.fixture
-def inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The test runs in a folder of its own."""
-    monkeypatch.chdir(tmp_path)
-
-
 def rows_below(folder: Path) -> list[Row]:
     """All rows in a folder."""
     return [row for path in rows_files(folder) for row in read_rows(path)]

@@ -1,6 +1,7 @@
 """What tests of whole commands share."""
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -27,8 +28,14 @@ def refused(capsys: pytest.CaptureFixture[str]) -> Refused:
     return run
 
 
-@pytest.fixture(scope="module")
-def small_pictures() -> Iterator[None]:
+@pytest.fixture(autouse=True)
+def _inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The test runs in a folder of its own, where no record lies in outputs/reference/counts."""
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture(scope="package", autouse=True)
+def _small_pictures() -> Iterator[None]:
     """Pictures of a few dots: what is checked of them does not depend on how many."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(style, "DPI", 30)

@@ -18,6 +18,7 @@ from analysis.load import Inputs, Records, load
 from experiments.data.rows import Row
 from tests.analysis.plausible import interpreted, loss, paper, point, row, unsupported, write
 from tests.analysis.records import count, counters
+from tests.conftest import ROOT
 
 H200, A100 = "NVIDIA H200", "NVIDIA A100-SXM4-80GB"
 WIDTHS = (1024, 2048, 4096)
@@ -219,8 +220,9 @@ def claims(folder: Path) -> list[dict[str, str]]:
 
 
 def test_the_command_judges_each_gpu_by_its_own_rows_and_counts_on_the_terminal(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.chdir(ROOT)  # where the recorded counts lie
     write(tmp_path / "paper", paper())
     for name, gpu, speed in (("a", H200, 2.0), ("b", A100, 0.5)):
         place = {"rows": 8192, "dtype": "float16", "gpu": gpu, "sweep": name}

@@ -18,7 +18,6 @@ from tests.analysis.noisy import normal, points, rows_of
 from tests.analysis.plausible import ENVIRONMENT, declare, interpreted, row, unsupported, write
 from tests.conftest import ROOT
 
-pytestmark = pytest.mark.usefixtures("inside")
 Captured = pytest.CaptureFixture[str]
 RANGES = pd.DataFrame(NOISE["ranges"])
 ROUNDS = 8

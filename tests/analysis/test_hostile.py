@@ -36,7 +36,6 @@ from tests.analysis.plausible import (
 )
 from tests.analysis.records import count, counters, record_files
 
-pytestmark = pytest.mark.usefixtures("inside", "small_pictures")
 Captured = pytest.CaptureFixture[str]
 Make = Callable[[Path], object]
 COMMANDS = (*DRAWING, "compare", "validate")

@@ -64,7 +64,6 @@ def test_one_load_finds_all_recordings_and_names_their_set(tmp_path: Path) -> No
     assert one_file["key"].tolist() == alone["key"].tolist()
 
 
-@pytest.mark.usefixtures("inside")
 def test_recorded_rows_are_the_default_and_are_drawn_beside_them(tmp_path: Path) -> None:
     with pytest.raises(RowsError, match="outputs/reference: no such folder"):
         read_inputs(None, None, "tables")

@@ -14,8 +14,6 @@ from tests.analysis.plausible import interpreted, paper, row, write
 from tests.conftest import ROOT
 
 Captured = pytest.CaptureFixture[str]
-# In a folder of its own no record lies in outputs/reference/counts.
-pytestmark = pytest.mark.usefixtures("inside", "small_pictures")
 
 
 def test_bad_input_is_one_line(tmp_path: Path, refused: Refused, capsys: Captured) -> None:

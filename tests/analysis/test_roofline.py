@@ -16,11 +16,9 @@ def product(kernel: str, operation: str, time_us: float, **changes: object) -> R
     return row(kernel, 4096, time_us=time_us, **fields | changes)
 
 
-@pytest.mark.usefixtures("small_pictures")
 def test_the_command_draws_a_share_an_operation_and_writes_the_check(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.chdir(tmp_path)
     arithmetic = [
         product("attention_torch", "attention", 105.0, roof="io"),
         product("attention_online", "attention", 150.0, roof="io"),

@@ -16,8 +16,6 @@ from tests.analysis.noisy import TIMES_US, TWINS, twins
 from tests.analysis.plausible import row, write
 from tests.analysis.records import counters
 
-pytestmark = pytest.mark.usefixtures("inside", "small_pictures")
-
 
 def pairs(tmp_path: Path, rows: list[Row]) -> pd.DataFrame:
     return twins_of(load(write(tmp_path / "rows", rows)))

@@ -181,7 +181,7 @@ def test_traffic_stands_three_ways_and_says_by_how_much_it_differs(tmp_path: Pat
 
 
 def test_the_rows_behind_a_line_are_printed_and_nothing_else_is_a_traceback(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], refused: Refused, inside: None
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], refused: Refused
 ) -> None:
     write(tmp_path / "rows", point(auto=100.0, torch=120.0, copy=90.0))
     assert main(["tables", "--rows", "rows", "--out", "out", "--only", "limits,a_tab1,main"]) == 0

@@ -12,8 +12,6 @@ from tests.analysis.drawing import NARROW, draw, lines, words
 from tests.analysis.plausible import LOSS_SHAPES, PAPER, loss, row, unsupported
 from tests.conftest import ROOT
 
-pytestmark = pytest.mark.usefixtures("small_pictures")
-
 
 def test_the_line_breaks_where_no_valid_time_was_recorded(tmp_path: Path) -> None:
     rows = [row("torch", n) for n in NARROW] + [unsupported("naive", n) for n in NARROW]

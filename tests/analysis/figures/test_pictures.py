@@ -18,7 +18,6 @@ from tests.conftest import ROOT
 
 SOURCED = ["a_fig1", "a_fig2", "b_fig1", "c_fig1", "c_fig2", "c_fig3", "d_fig1", "e_fig1"]
 OPERATIONS = ("softmax_backward", "cross_entropy", "cross_entropy_backward", "cross_entropy_grad")
-pytestmark = pytest.mark.usefixtures("small_pictures")
 
 
 @pytest.mark.parametrize("name", ["h200", "h200_backward", "h200_losses", "h200_limits"])
@@ -53,7 +52,7 @@ def test_a_picture_is_the_same_bytes_whatever_order_the_rows_have(tmp_path: Path
 
 
 def test_the_command_draws_what_it_can_and_names_the_rest(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], refused: Refused, inside: None
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], refused: Refused
 ) -> None:
     write(tmp_path / "rows", [row(k, n) for k in ("torch", "copy") for n in (256, 1024)])
     needs = refused("figures", "--rows", "rows", "--only", "a_fig1")

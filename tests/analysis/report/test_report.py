@@ -21,7 +21,6 @@ from experiments.data.rows import Row
 from tests.analysis.plausible import interpreted, paper, point, row, unsupported, write
 from tests.analysis.records import count, h200, record_files, trace
 
-pytestmark = pytest.mark.usefixtures("small_pictures")
 MARKUP = (
     "</script><script>window.taken=1</script>{{ 7 * 7 }}<img src='https://example.invalid/x' "
     'onerror="window.taken=2">{% set x = 1 %}<!--'
@@ -80,7 +79,7 @@ def sound(found: Read) -> None:
 
 
 @pytest.fixture(scope="module")
-def made(small_pictures: None, tmp_path_factory: pytest.TempPathFactory) -> tuple[Inputs, Read]:
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Inputs, Read]:
     """One page of everything: rows of the sources, limits, and records."""
     folder = tmp_path_factory.mktemp("rows")
     ours = {"auto": 66.0, "torch": 100.0, "quack": 70.0, "copy": 65.0}
