@@ -71,25 +71,14 @@ def test_wrong_input_is_one_line_and_nothing_is_measured(
     assert done.rows == []
 
 
-KEYS = (
-    "kernel", "kernel._target_", "kernel.block_size", "grid", "grid.rows", "grid.cols",
-    "grid.shapes", "dtype.names", "gpu", "gpu.card", "gpu.match", "gpu.facts.l2_mib",
-    "timing.timer", "timing.warmup", "timing.precision", "tracker", "experiment", "name", "rounds",
-    "seed", "overwrite", "hydra.mode", "hydra.launcher.cards", "hydra.sweeper.params", "hydra",
-    "hydra.job.chdir", "hydra.searchpath", "hydra.verbose", "hydra/launcher", "defaults", "a.b.c",
-    "@", "", "hydra.sweep.dir", "hydra/sweeper", "hydra.callbacks", "kernel@x", "@_global_",
-    "kernel._args_", "schema", "dry_run",
-)  # fmt: skip
-VALUES = (
-    "", "0", "-1", "2", "7.5", "1e400", "nan", "null", "true", "99999999999999999999", "0x10",
-    "1_000", "online", "copy", "smoke", "float16", "cpu", "h200", "cold", "none", "online,torch",
-    "1,,2", ",", "[]", "[-1]", "[[1,2],[3]]", "[a]", "{a: 1}", "{first: 1, last: 64, step: 3}",
-    "{first: 9, last: 1, step: 0}", "../../x", "${oc.env:HOME}", "${nonsense}", "${", "a b", "µ×",
-    "\u202e", "'", "\\", "[", "}", "%s", "x=y", "--", "os.system", "experiments.run.main",
-    "tests.doubles.kernels.Good", "range(1,4)", "range(0,10,0)", "choice()", "glob(*)", "tag(a,1)",
-    "interval(0,1)", "int(x)", "[null]", "'online'", "???", "${.}", "basic", "slurm",
-    "shuffle(range(1,5))", "extend_list(1)", "[" * 60 + "]" * 60, "x" * 300, "\n", "a/../b",
-)  # fmt: skip
+# What those name and give, mixed up, beside a few of either that make no error by themselves
+PARTS = [word.lstrip("+~-").partition("=") for words in WRONG for word in words.split()]
+KEYS = ("dtype.names", "gpu.facts.l2_mib", "experiment", "hydra.sweeper.params", "kernel@x",
+        "kernel._args_", *dict.fromkeys(key for key, _, _ in PARTS))  # fmt: skip
+VALUES = ("", "-1", "1e400", "nan", "true", "0x10", "cpu", "online,torch", "1,,2", "[a]", "{a: 1}",
+          "${oc.env:HOME}", "${.}", "${", "µ×", "\u202e", "'", "???", "glob(*)", "interval(0,1)",
+          "shuffle(range(1,5))", "x" * 300, "\n",
+          *dict.fromkeys(value for _, _, value in PARTS))  # fmt: skip
 FLAGS = ("-m", "--cfg", "--nonsense", "-x", "--config-name=x", "--config-dir=/nonsense", "--", "-",
          "kernel", "=", "+", "~kernel", "~timing.timer")  # fmt: skip
 
