@@ -18,8 +18,7 @@ from pydantic import BaseModel
 
 from analysis.__main__ import main
 from analysis.figures import style
-from analysis.load import load
-from experiments.data.files import RowsError, parse_json, validated
+from experiments.data.files import parse_json, validated
 from experiments.data.records import KINDS
 from experiments.data.rows import Row
 from tests.analysis.noisy import twins
@@ -117,25 +116,6 @@ def test_damaged_files_are_answered_or_refused_in_one_line(seed: int, folder: Pa
         assert error.startswith("error: "), error
         assert error.count("\n") == 1, error
         assert error[:-1].isprintable(), error
-
-
-@pytest.mark.timeout(60 + EXAMPLES)
-def test_damaged_rows_are_read_or_refused_with_file_and_line(tmp_path: Path) -> None:
-    path = write(tmp_path, few()) / "rows.jsonl"
-    sound = path.read_bytes()
-    for seed in range(20 * EXAMPLES):
-        dice = random.Random(seed)
-        path.write_bytes(damaged(dice, damaged(dice, sound)))
-        try:
-            frame = load(tmp_path)
-        except RowsError as error:
-            refused = str(error)
-        else:
-            points = frame[["sweep", "key", "card", "round"]].astype(str)
-            assert not points.duplicated().any(), f"a point is counted twice: {seed}"
-            continue
-        assert str(tmp_path) in refused, seed
-        assert "\n" not in refused, seed
 
 
 def taken(dice: random.Random, line: str, kind: type[BaseModel], attempts: int = 40) -> str:
