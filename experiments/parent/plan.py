@@ -29,7 +29,7 @@ LIBRARIES = ("torch", "triton", "cuda")
 COMPILE_S = {"inductor": 1.5, "cute": 0.6, "torchscript": 0.4, "triton": 0.1}
 SAMPLES = 150
 BYTES_PER_S = {"cuda": 1.5e12, "cpu": 4e9}
-FLUSH_S = {"cuda": 1e-4, "cpu": 1e-2}
+FLUSH_S = {"cuda": 1e-4, "cpu": 2e-2}
 INTERPRETER_S_PER_ROW = 2e-3
 OVERHEAD_S = 0.05
 
