@@ -72,9 +72,10 @@ def _parser(asked: Sequence[str]) -> argparse.ArgumentParser:
         if name in DRAWING:
             recorded = "a folder of rows (default: the recorded rows in outputs/reference)"
             beside = f"default: {name}/ in the rows' folder; outputs/{name} for the recorded rows"
-            ours = "the kernel compared with the public ones"
             own.add_argument("--rows", type=Path, metavar="DIR", help=recorded)
             own.add_argument("--out", type=Path, metavar="DIR", help=beside)
+        if name in ("figures", "tables", "claims", "report"):
+            ours = "the kernel compared with the public ones"
             own.add_argument("--ours", default="", metavar="KERNEL", help=ours)
         if name in ("figures", "tables"):
             some = f"make only these {name}, such as limits,headline"

@@ -56,7 +56,7 @@ def check_table(points: pd.DataFrame) -> Table:
 
 def run(options: argparse.Namespace) -> int:
     """Draws each operation's shares, writes the check and prints how much traffic explains."""
-    inputs = read_inputs(options.rows, options.out, "roofline", options.ours)
+    inputs = read_inputs(options.rows, options.out, "roofline")
     points = checked(inputs)
     if points.empty:
         needs = "it needs timed rows and rows of their roof, at the same shapes"
