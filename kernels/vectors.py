@@ -70,7 +70,7 @@ def reading(*given: torch.Tensor | None, contiguous: bool = False) -> tuple[int,
     """As `layout`, for kernels of which each matrix begins at a vector if its rows do not.
 
     Args:
-        given: Matrices of one shape (M, N), M and N at least 1, and dtype; None counts for nothing.
+        given: Matrices of one shape (M, N), M and N at least 1, and dtype; None is left out.
         contiguous: Whether a contiguous matrix will be written, which is not there yet.
 
     Returns:

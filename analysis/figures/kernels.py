@@ -33,9 +33,8 @@ SUBTITLE = "a column per card, a line per kernel: its bandwidth over the roof's 
 def kernel_points(inputs: Inputs) -> pd.DataFrame:
     """A line per card, kernel and point.
 
-    ``us`` and ``share`` of the roof are medians over the visits of all recordings. ``matrices``
-    (the memory that a call had beyond its inputs, in matrices of M×N), ``relative_error`` and bits
-    are those of the worst visit.
+    ``us`` and ``share`` of the roof are medians over all visits. ``matrices`` (the memory that a
+    call had beyond its inputs, in matrices of M×N), ``relative_error`` and bits are the worst.
     """
     frame = inputs.frame
     good = frame["status"].eq("ok") & frame["operation"].ne(frame["roof"])

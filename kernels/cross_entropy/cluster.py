@@ -52,7 +52,13 @@ from ..launch import beyond_l2
 from ..traffic import M, N, Traffic
 from ..vectors import LONGEST
 from . import rows as streaming
-from .operation import CROSS_ENTROPY, CROSS_ENTROPY_GRAD, LOGPROB_ENTROPY
+from .operation import (
+    CROSS_ENTROPY,
+    CROSS_ENTROPY_GRAD,
+    LOG_SOFTMAX,
+    LOGPROB_ENTROPY,
+    LOGSUMEXP,
+)
 from .rows import NARROW, Call, RowVariant
 
 LOG2E = constant(1.4426950408889634)
@@ -291,10 +297,14 @@ def narrow_cut(cols: int, width: int, ends: bool, size: int) -> Cut:
 
 NUMBERS = Traffic(reads=M * N + M, read_bytes=8 * M, write_bytes=8 * M)  # two of each row
 GRADIENT = Traffic(reads=M * N + M, writes=M * N + M, read_bytes=8 * M, write_bytes=4 * M)
+A_NUMBER = Traffic(reads=M * N, write_bytes=4 * M)
+MATRIX = Traffic(reads=M * N, writes=M * N)
 CeCluster = variant(RowCluster, CROSS_ENTROPY, moves=NUMBERS, beside=("lse",))
 LogprobEntropyCluster = variant(RowCluster, LOGPROB_ENTROPY, moves=NUMBERS)
 CeGradCluster = variant(RowCluster, CROSS_ENTROPY_GRAD, moves=GRADIENT)
 CeGradClusterInPlace = variant(CeGradCluster, CROSS_ENTROPY_GRAD, overwrites="logits")
+LogSumExpCluster = variant(RowCluster, LOGSUMEXP, moves=A_NUMBER)
+LogSoftmaxCluster = variant(RowCluster, LOG_SOFTMAX, moves=MATRIX)
 
 
 # Device code in Gluon.

@@ -6,7 +6,7 @@ Passes:
   gradient from a known logsumexp 2MN. Loss and gradient in one call 2MN if N ≤ 16384, else 3MN in
   two launches. With few rows several programs share a row: each writes 8 bytes per chunk, which are
   read again; the formulas leave out these at most 16 chunks per row.
-- logsumexp, MN; log-softmax as loss and gradient, by tiles or by a cluster.
+- logsumexp, MN. log-softmax, 2MN; by tiles 3MN if N > 16384, as loss and gradient.
 - auto: MN, or 2MN with a gradient; 3MN if a row does not fit a cluster's registers. The public
   functions launch it too.
 - The gradient of log-probability and entropy from a row's logsumexp and entropy is elementwise:
@@ -52,7 +52,7 @@ from ..kernel import Shape, TorchFunction, power_of_two, variant, with_gradient
 from ..language import MOST_PROGRAMS
 from ..traffic import M, N, Traffic
 from . import rows
-from .cluster import NUMBERS, CeCluster, RowCluster, has_narrow
+from .cluster import A_NUMBER, MATRIX, NUMBERS, CeCluster, has_narrow
 from .operation import (
     CROSS_ENTROPY,
     CROSS_ENTROPY_BACKWARD,
@@ -69,8 +69,6 @@ TILE, WARPS = 4096, 8  # elements of a tile of the gradient of numbers of rows, 
 WIDEST = 1 << 19  # elements of a row on chip; twice as many of 16 bit
 HELD_OR_TILE = sympy.Piecewise((N, N <= HELD), (sympy.Integer(32 * 4 * A_LANE), True))
 Pair = tuple[torch.Tensor, torch.Tensor]
-MATRIX = Traffic(reads=M * N, writes=M * N)
-A_NUMBER = Traffic(reads=M * N, write_bytes=4 * M)
 ROWS = 24 * M * sympy.ceiling(N / sympy.Integer(TILE))  # bytes of a row's numbers, for each tile
 
 
@@ -109,8 +107,6 @@ class Streaming(RowVariant):
 CeOnline = variant(Streaming, CROSS_ENTROPY, moves=NUMBERS, beside=("lse",))
 LogprobEntropyOnline = variant(Streaming, LOGPROB_ENTROPY, moves=NUMBERS)
 LogSumExpOnline = variant(Streaming, LOGSUMEXP, moves=A_NUMBER)
-LogSumExpCluster = variant(RowCluster, LOGSUMEXP, moves=A_NUMBER)
-LogSoftmaxCluster = variant(RowCluster, LOG_SOFTMAX, moves=MATRIX)
 
 
 class CeBackward(Streaming):

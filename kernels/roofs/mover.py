@@ -6,8 +6,8 @@ On chip: a tile of `block_size` elements, of each matrix that is read.
 Source: Triton's tutorial 01 (vector addition), for a copy less the addition.
 
 A program reads one tile of a matrix, or the same tile of several, and writes the tile or the sum,
-to a new matrix or over its input. A contiguous matrix is one long row of 16-byte vectors with a
-short tail, so that the time depends on the bytes and not on the width.
+to a new matrix or over its input. A matrix is one long row of 16-byte vectors with a short tail, so
+that the time depends on the bytes and not on the width. One that is not contiguous is copied first.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Mover(Kernel):
 
     @override
     def __call__(self, *matrices: torch.Tensor) -> torch.Tensor:
-        """See `Kernel`; what is not contiguous is copied first, or afterwards."""
+        """See `Kernel`; over an input that is not contiguous the answer is copied afterwards."""
         x = matrices[0]
         y = x if self.overwrites and x.is_contiguous() else empty_result(x)
         if x.numel() > 0:

@@ -49,7 +49,7 @@ class TritonSoftmax(Kernel):
     def into(self, x: torch.Tensor, y: torch.Tensor) -> None:
         """Writes the softmax of a matrix that is not empty into ``y``, which is contiguous.
 
-        Here by `prepare` at every call, which another variant need not define.
+        A variant defines this, or `prepare`, which is then called each time.
         """
         self.prepare(x)(x, y)
 
