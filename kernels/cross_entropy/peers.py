@@ -18,14 +18,15 @@ Each forward writes something else, and is compared with other kernels:
   columns, which PyTorch then adds up, MN.
 - FlagGems' writes loss and the weight of each target in float32, then the loss in the dtype of the
   logits: MN. Its tuner times twelve tiles when it first meets a width.
+- Log-softmax: FlagGems' reads rows twice, eight at once by tiles of 256 columns: 3MN.
 On chip: QuACK's row, in a cluster of up to sixteen blocks; else a tile.
 Reductions are none: a loss for each row, gradients of their sum.
 Source: `quack/cross_entropy.py` (`cross_entropy_fwd`, `cross_entropy_bwd`),
 `liger_kernel/ops/cross_entropy.py` (`cross_entropy_forward`),
-`flag_gems/fused/cross_entropy_loss.py` (`cross_entropy_loss`), of the packages that
-`kernels.softmax.peers` names; `fla/modules/fused_cross_entropy` and `fla/ops/utils/logsumexp.py`
-(`logsumexp_fwd`) of fla-core; `trl/kernels/logprob_entropy.py`
-(`selective_log_softmax_and_entropy`) of trl.
+`flag_gems/fused/cross_entropy_loss.py` (`cross_entropy_loss`) and `flag_gems/ops/log_softmax.py`
+(`log_softmax`), of the packages that `kernels.softmax.peers` names;
+`fla/modules/fused_cross_entropy` and `fla/ops/utils/logsumexp.py` (`logsumexp_fwd`) of fla-core;
+`trl/kernels/logprob_entropy.py` (`selective_log_softmax_and_entropy`) of trl.
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ from .operation import (
     CROSS_ENTROPY,
     CROSS_ENTROPY_BACKWARD,
     CROSS_ENTROPY_GRAD,
+    LOG_SOFTMAX,
     LOGPROB_ENTROPY,
     LOGPROB_ENTROPY_GRAD,
     LOGSUMEXP,
@@ -62,6 +64,7 @@ FLA_PARTS = sympy.Piecewise(
     (0, N <= FLA_TILE), (8 * M * sympy.ceiling(N / sympy.Integer(8192)), True)
 )
 FLAG_GEMS_TILE = 1024  # about: tune_configs.yaml, cross_entropy_loss
+FLAG_GEMS_COLUMNS = 256  # of its log-softmax's tile
 
 
 CeQuack = variant(  # it chooses cluster and threads itself
@@ -191,6 +194,25 @@ CeFlagGems = variant(  # it tunes its tile itself
     # the loss goes out in float32, and from there to the dtype of the logits
     moves=Traffic(reads=M * N + M, writes=M, read_bytes=12 * M, write_bytes=8 * M),
     on_chip=sympy.Integer(FLAG_GEMS_TILE),
+)
+
+
+def _in_32_bit(shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
+    """The limit of FlagGems' log-softmax."""
+    if shape[0] * shape[1] > 1 << 31:
+        return f"FlagGems counts elements in 32 bit, and {shape[0]}×{shape[1]} has more"
+    return None
+
+
+LogSoftmaxFlagGems = variant(
+    Peer,
+    LOG_SOFTMAX,
+    library=FLAG_GEMS,
+    refused=staticmethod(_in_32_bit),
+    published="flag_gems.ops:log_softmax",
+    called=staticmethod(lambda function, x: function(x, dim=1)),
+    moves=Traffic(reads=2 * M * N, writes=M * N),
+    on_chip=sympy.Integer(FLAG_GEMS_COLUMNS),
 )
 
 

@@ -199,6 +199,7 @@ CASES = [
     ("liger", {}, (4, 64), F32, NO_GPU, None),
     ("flag_gems", {}, (4, 1 << 20), F32, NO_CLUSTERS, None),
     ("flag_gems", {}, (4, 64), F32, NO_GPU, "needs a CUDA device"),
+    ("log_softmax_flag_gems", {}, (1 << 16, 1 << 16), F16, {}, "counts elements in 32 bit"),
     ("quack", {}, (4, 780), F32, {}, None),
     ("quack", {}, (4, 781), F16, {}, "QuACK takes rows of a multiple of 8"),
     ("quack", {}, (4, 917504), F32, {}, None),
