@@ -86,7 +86,7 @@ class Peer(Kernel):
         return made[0] if len(made) == 1 else tuple(made)
 
 
-def _of_quack(shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
+def _in_clusters(whose: str, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
     if find_spec("cutlass") is None:
         return "needs the folder nvidia_cutlass_dsl/dsl_packages on PYTHONPATH, for cutlass"
     if device.capability is None:
@@ -97,7 +97,7 @@ def _of_quack(shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
     vector = VECTOR_BYTES // dtype.itemsize
     if shape[1] % vector:
         name = str(dtype).removeprefix("torch.")
-        return f"QuACK takes rows of a multiple of {vector} {name}, not of {shape[1]}"
+        return f"{whose} takes rows of a multiple of {vector} {name}, not of {shape[1]}"
     return None
 
 
@@ -120,10 +120,12 @@ def row_of_quack(matrices: int) -> Refused:
     return refused
 
 
-def row_of_liger(shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
-    """The limit of Liger's kernels that hold a row in one block."""
-    if shape[1] > WIDEST_OF_LIGER:
-        return f"Liger takes rows of at most {WIDEST_OF_LIGER}, not {shape[1]}"
+def row_of_liger(
+    shape: Shape, dtype: torch.dtype, device: Device, widest: int = WIDEST_OF_LIGER
+) -> str | None:
+    """The limit of Liger's kernels that hold a row, by default in one block."""
+    if shape[1] > widest:
+        return f"Liger takes rows of at most {widest}, not {shape[1]}"
     return None
 
 
@@ -133,8 +135,9 @@ def _on_cuda(shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
     return too_many_rows(shape)
 
 
-QUACK = Library(("quack-kernels", "nvidia-cutlass-dsl"), "cute", _of_quack)
+QUACK = Library(("quack-kernels", "nvidia-cutlass-dsl"), "cute", partial(_in_clusters, "QuACK"))
 LIGER = Library(("liger-kernel",), "triton", lambda shape, *_: too_many_rows(shape))
+LIGER_CUTE = Library(("liger-kernel", "nvidia-cutlass-dsl"), "cute", partial(_in_clusters, "Liger"))
 FLAG_GEMS = Library(("flag-gems",), "triton", _on_cuda)
 FLA = Library(("fla-core",), "triton", _on_cuda)
 TRL = Library(("trl",), "triton", _on_cuda)

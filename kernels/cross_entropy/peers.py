@@ -10,6 +10,10 @@ Each forward writes something else, and is compared with other kernels:
   are in range, and waits for the answer at every call: no timer of the device can tell that wait
   from the kernel, and no CUDA graph can hold it. So its kernel is launched here as the function
   launches it, once the function has answered for these shapes: it is Liger without its checks.
+- Liger's in CuTe DSL is the kernel that its fused linear loss picks from sm_90 on; its loss alone
+  prefers Triton. The function is the one that the former calls for each chunk of logits, which
+  asks the device nothing. It writes the loss from one reading, MN, and asked for the gradient too
+  writes that over the logits from a second one, 3MN. Rows are whole 16-byte vectors.
 - fla's writes the loss, a z-loss and the logsumexp from one reading, MN, in tiles of 8192 where
   rows have more than 16384 elements; autograd then calls its gradient, which reads again, 2MN.
 - TRL's writes log-probability and entropy, and two numbers more for its gradient, from one reading
@@ -23,6 +27,7 @@ On chip: QuACK's row, in a cluster of up to sixteen blocks; else a tile.
 Reductions are none: a loss for each row, gradients of their sum.
 Source: `quack/cross_entropy.py` (`cross_entropy_fwd`, `cross_entropy_bwd`),
 `liger_kernel/ops/cross_entropy.py` (`cross_entropy_forward`),
+`liger_kernel/ops/backends/_cutedsl/cross_entropy.py` (`cross_entropy_loss_and_grad_cutedsl`),
 `flag_gems/fused/cross_entropy_loss.py` (`cross_entropy_loss`) and `flag_gems/ops/log_softmax.py`
 (`log_softmax`), of the packages that `kernels.softmax.peers` names;
 `fla/modules/fused_cross_entropy` and `fla/ops/utils/logsumexp.py` (`logsumexp_fwd`) of fla-core;
@@ -42,7 +47,7 @@ from typing_extensions import override
 
 from ..device import Device
 from ..kernel import Shape, variant, with_gradient
-from ..peer import FLA, FLAG_GEMS, LIGER, QUACK, TRL, VECTOR_BYTES, Peer, row_of_quack
+from ..peer import FLA, FLAG_GEMS, LIGER, LIGER_CUTE, QUACK, TRL, VECTOR_BYTES, Peer, row_of_quack
 from ..traffic import M, N, Traffic
 from .operation import (
     CROSS_ENTROPY,
@@ -56,7 +61,7 @@ from .operation import (
 
 Call = Callable[..., Any]
 WIDEST_CHUNK = 16384  # of a row, that a block of QuACK's backward takes
-LIGER_TILE = 32768
+LIGER_TILE = 32768  # in CuTe DSL four tiles of 16 KB on their way
 FLA_TILE, FLA_MOVED, TRL_TILE = 16384, 4096, 1024
 FLA_LOGSUMEXP_TILE = 65536
 # of wider rows the loss and logsumexp of each 8192 columns, which a second kernel adds up
@@ -145,6 +150,31 @@ def _liger(logits: torch.Tensor, target: torch.Tensor) -> Call:
         return loss
 
     return call
+
+
+def _in_cute(gradient: bool, function: Call, logits: torch.Tensor, target: torch.Tensor) -> Any:
+    neutral = (None, -100, 0.0, 0.0, "none", None, len(logits), 0.0, 0.0, False, False, False)
+    loss, *_, dlogits = function(logits, target, *neutral, gradient)
+    return (loss, dlogits) if gradient else loss
+
+
+CeLigerCute = variant(
+    Peer,
+    CROSS_ENTROPY,
+    library=LIGER_CUTE,
+    published="liger_kernel.ops.backends._cutedsl.cross_entropy:"
+    "cross_entropy_loss_and_grad_cutedsl",
+    called=staticmethod(partial(_in_cute, False)),
+    moves=Traffic(reads=M * N + M, read_bytes=8 * M, write_bytes=8 * M),
+    on_chip=sympy.Min(N, LIGER_TILE),
+)
+CeGradLigerCute = variant(
+    CeLigerCute,
+    CROSS_ENTROPY_GRAD,
+    overwrites="logits",
+    called=staticmethod(partial(_in_cute, True)),
+    moves=Traffic(reads=2 * M * N + M, writes=M * N + M, read_bytes=8 * M, write_bytes=8 * M),
+)
 
 
 def _first(function: Call, *inputs: torch.Tensor) -> Any:

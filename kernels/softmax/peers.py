@@ -15,6 +15,10 @@
   so that this one is never launched; beyond 65536 it refuses. The function is
   `liger_kernel.ops.softmax._softmax_forward`, the body of the public `LigerSoftmaxFunction`,
   without the bookkeeping for gradients and whatever implementation the environment selects.
+- Liger-Kernel, in CuTe DSL, picked by `liger_kernel.functional.softmax` itself from sm_90 on where
+  CUTLASS is installed. Passes: one, 2MN: a block, beyond 16384 columns a cluster of two, holds the
+  row. Rows of more than 32768, or of no whole 16-byte vectors, it leaves to Triton; here they are
+  refused. The function is the body of the public one, without the bookkeeping for gradients.
 - FlagGems, in Triton. Passes: one where N ≤ 32768, 2MN; else two with a running maximum and sum for
   each lane of a tile, 3MN, the second from the row's end and marked to be evicted first. The
   function is the one that `flag_gems.enable()` would put in the place of `torch.softmax`; nothing
@@ -24,10 +28,11 @@
   Helion's rolled reductions of maximum, sum and answer. The kernel is the one of Helion's examples.
   Its configuration is given, so that nothing is tuned: rows to fill a tile of 2048 elements, a warp
   for 512 of them, 4 to 32. Helion itself decides where an element's index needs 64 bit.
-On chip: the row, N elements padded to a power of two (QuACK: unpadded); wider rows of FlagGems and
-Helion a tile. Liger and FlagGems copy rows that are not contiguous themselves.
+On chip: the row, N elements padded to a power of two (in CuTe DSL: unpadded); wider rows of
+FlagGems and Helion a tile. Liger and FlagGems copy rows that are not contiguous themselves.
 Source: https://github.com/Dao-AILab/quack, `quack/softmax.py` and `quack/reduction_base.py`;
-https://github.com/linkedin/Liger-Kernel, `src/liger_kernel/ops/softmax.py`;
+https://github.com/linkedin/Liger-Kernel, `src/liger_kernel/ops/softmax.py` and
+`src/liger_kernel/ops/backends/_cutedsl/softmax.py`;
 https://github.com/flagos-ai/FlagGems, `src/flag_gems/ops/softmax.py`, with the sizes of
 `runtime/backend/_nvidia/heuristics_config_utils.py`; https://github.com/pytorch/helion,
 `examples/softmax.py`.
@@ -36,6 +41,7 @@ https://github.com/flagos-ai/FlagGems, `src/flag_gems/ops/softmax.py`, with the 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import sympy
@@ -48,6 +54,7 @@ from ..language import next_power_of_two
 from ..peer import (
     FLAG_GEMS,
     LIGER,
+    LIGER_CUTE,
     QUACK,
     VECTOR_BYTES,
     Library,
@@ -59,7 +66,7 @@ from ..traffic import M, N, Traffic
 from .operation import SOFTMAX
 
 Softmax = Callable[[torch.Tensor], torch.Tensor]
-WIDEST_WHOLE = 32768  # elements of a row that is one tile, of FlagGems and of Helion
+WIDEST_WHOLE = 32768  # elements of a row that is one tile, of FlagGems, Helion, Liger in CuTe DSL
 FLAG_GEMS_TILE = 4096  # the tile of a wider row
 HELION_TILE = 8192  # likewise
 TOGETHER = 2048  # elements that narrow rows of Helion fill together
@@ -96,6 +103,16 @@ Liger = variant(  # it chooses its warps itself, FlagGems tile and warps
     published="liger_kernel.ops.softmax:_softmax_forward",
     called=staticmethod(lambda function, x: function(x)[0]),
     dtypes=(*Kernel.dtypes, torch.float64),
+    moves=Traffic(reads=M * N, writes=M * N),
+    on_chip=N,
+)
+LigerCute = variant(
+    Peer,
+    SOFTMAX,
+    library=LIGER_CUTE,
+    refused=staticmethod(partial(row_of_liger, widest=WIDEST_WHOLE)),
+    published="liger_kernel.ops.backends._cutedsl.softmax:_softmax_cutedsl_forward",
+    called=staticmethod(lambda function, x: function(x)[0]),
     moves=Traffic(reads=M * N, writes=M * N),
     on_chip=N,
 )

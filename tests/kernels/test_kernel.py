@@ -197,6 +197,8 @@ CASES = [
     ("liger", {}, (4, 65536), F64, NO_CLUSTERS, None),
     *((name, {}, (4, 65537), F32, {}, "at most 65536") for name in ("liger", "backward_liger")),
     ("liger", {}, (4, 64), F32, NO_GPU, None),
+    ("liger_cute", {}, (4, 32776), F16, {}, "at most 32768"),
+    ("ce_liger_cute", {}, (4, 50257), BF16, {}, "Liger takes rows of a multiple of 8"),
     ("flag_gems", {}, (4, 1 << 20), F32, NO_CLUSTERS, None),
     ("flag_gems", {}, (4, 64), F32, NO_GPU, "needs a CUDA device"),
     ("log_softmax_flag_gems", {}, (1 << 16, 1 << 16), F16, {}, "counts elements in 32 bit"),
