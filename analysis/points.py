@@ -33,6 +33,7 @@ MAKERS = {  # the makers of public kernels, and their names, in the order of tab
     "helion": "Helion",
     "flash": "FlashAttention",
     "trl": "TRL",
+    "tileops": "TileOPs",
 }
 TUNED = ("quack", "wide", "small_batch", "batch", "few_wide")  # the grids `auto` was tuned on
 SEEN = (1280, 20480, 50257)  # widths of the grid `held_out` that kernels were tuned for later

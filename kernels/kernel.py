@@ -228,8 +228,8 @@ class Kernel(ABC):
     Attributes:
         operation: The operation that the variant computes.
         backend: The code generator: ``"eager"``, ``"torchscript"``, ``"torch"``, ``"inductor"``,
-            ``"triton"`` or ``"cute"``. A row says ``"interpreter"`` instead of ``"triton"`` where
-            Triton's interpreter ran the kernel.
+            ``"triton"``, ``"tilelang"`` or ``"cute"``. A row says ``"interpreter"`` instead of
+            ``"triton"`` where Triton's interpreter ran the kernel.
         dtypes: The dtypes that the variant accepts.
         packages: Distributions of the extra ``peers`` that the variant needs beside torch and
             Triton. Their versions are part of a row's key.
@@ -245,6 +245,7 @@ class Kernel(ABC):
     backend: ClassVar[str]
     dtypes: ClassVar[tuple[torch.dtype, ...]] = (torch.float32, torch.float16, torch.bfloat16)
     packages: ClassVar[tuple[str, ...]] = ()
+    missing: ClassVar[str] = " of the extra peers, not installed here; run make peers"
     row_a_program: ClassVar[bool] = False
     overwrites: ClassVar[str | None] = None
     moves: ClassVar[Traffic]
@@ -288,7 +289,7 @@ class Kernel(ABC):
             return f"takes {', '.join(map(_dtype, self.dtypes))}, not {_dtype(dtype)}"
         for package in self.packages:
             if not _installed(package):
-                return f"needs {package} of the extra peers, not installed here; run make peers"
+                return f"needs {package}{self.missing}"
         reason = _without_triton(device) if self.backend == "triton" else None
         if reason is None and self.row_a_program:
             reason = too_many_rows(shape)

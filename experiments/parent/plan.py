@@ -26,7 +26,7 @@ LIBRARIES = ("torch", "triton", "cuda")
 
 # Rough numbers for a dry run: seconds to compile a shape, by backend; samples until the interval is
 # narrow; a device's bytes a second, its flush; the interpreter's row; all else of a point.
-COMPILE_S = {"inductor": 1.5, "cute": 0.6, "torchscript": 0.4, "triton": 0.1}
+COMPILE_S = {"tilelang": 5.0, "inductor": 1.5, "cute": 0.6, "torchscript": 0.4, "triton": 0.1}
 SAMPLES = 150
 BYTES_PER_S = {"cuda": 1.5e12, "cpu": 4e9}
 FLUSH_S = {"cuda": 1e-4, "cpu": 2e-2}

@@ -50,6 +50,7 @@ _WIDE = {torch.float32: _FLOAT32, torch.float64: _FLOAT64}
 TOLERANCES = {  # of 16-bit answers, by who computes them
     **dict.fromkeys(("eager", "torchscript"), _ROUNDED_EACH),
     **dict.fromkeys(("torch", "inductor", "triton", "cute", "interpreter"), _ROUNDED_ONCE),
+    "tilelang": _ROUNDED_ONCE,
     "outside": _ROUNDED_EACH,  # nothing is known of it: each of its operations may round
 }
 EXACT = Tolerance(0, 0)

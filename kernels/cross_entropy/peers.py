@@ -23,6 +23,7 @@ Each forward writes something else, and is compared with other kernels:
 - FlagGems' writes loss and the weight of each target in float32, then the loss in the dtype of the
   logits: MN. Its tuner times twelve tiles when it first meets a width.
 - Log-softmax: FlagGems' reads rows twice, eight at once by tiles of 256 columns: 3MN.
+  TileOPs' is as its softmax, and its logsumexp reads a row once, MN.
 On chip: QuACK's row, in a cluster of up to sixteen blocks; else a tile.
 Reductions are none: a loss for each row, gradients of their sum.
 Source: `quack/cross_entropy.py` (`cross_entropy_fwd`, `cross_entropy_bwd`),
@@ -48,6 +49,7 @@ from typing_extensions import override
 from ..device import Device
 from ..kernel import Shape, variant, with_gradient
 from ..peer import FLA, FLAG_GEMS, LIGER, LIGER_CUTE, QUACK, TRL, VECTOR_BYTES, Peer, row_of_quack
+from ..softmax.peers import TileOps
 from ..traffic import M, N, Traffic
 from .operation import (
     CROSS_ENTROPY,
@@ -61,7 +63,7 @@ from .operation import (
 
 Call = Callable[..., Any]
 WIDEST_CHUNK = 16384  # of a row, that a block of QuACK's backward takes
-LIGER_TILE = 32768  # in CuTe DSL four tiles of 16 KB on their way
+LIGER_TILE = TILEOPS_TILE = 32768  # in CuTe DSL four tiles of 16 KB on their way
 FLA_TILE, FLA_MOVED, TRL_TILE = 16384, 4096, 1024
 FLA_LOGSUMEXP_TILE = 65536
 # of wider rows the loss and logsumexp of each 8192 columns, which a second kernel adds up
@@ -243,6 +245,14 @@ LogSoftmaxFlagGems = variant(
     called=staticmethod(lambda function, x: function(x, dim=1)),
     moves=Traffic(reads=2 * M * N, writes=M * N),
     on_chip=sympy.Integer(FLAG_GEMS_COLUMNS),
+)
+LogSoftmaxTileOps = variant(TileOps, LOG_SOFTMAX, published="tileops.reduction:LogSoftmaxFwdOp")
+LogSumExpTileOps = variant(
+    TileOps,
+    LOGSUMEXP,
+    published="tileops.reduction:LogSumExpFwdOp",
+    moves=Traffic(reads=M * N, writes=M),
+    on_chip=sympy.Min(N, TILEOPS_TILE),
 )
 
 

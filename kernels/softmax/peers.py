@@ -1,4 +1,4 @@
-"""Softmax by public libraries, peers: QuACK, Liger-Kernel, FlagGems and Helion.
+"""Softmax by public libraries, peers: QuACK, Liger-Kernel, FlagGems, TileOPs and Helion.
 
 - QuACK, in CuTe DSL. Passes: one, 2MN. A cluster of up to sixteen blocks holds the row. Each block
   takes its part through shared memory into registers, and the blocks exchange their maxima and sums
@@ -23,25 +23,32 @@
   each lane of a tile, 3MN, the second from the row's end and marked to be evicted first. The
   function is the one that `flag_gems.enable()` would put in the place of `torch.softmax`; nothing
   is enabled here, and PyTorch keeps its own.
+- TileOPs, in TileLang, compiled by nvcc. Passes: one where N ≤ 32768, 2MN: lanes of a warp, a block
+  or a cluster hold the row. Wider rows that share out evenly over a cluster of up to eight, 65536
+  columns but no vocabulary of 50257 or 128256, are still read once; others twice, 3MN, backward the
+  second time, with a first part kept in shared memory. Few wide rows are split over the card, and
+  by a second kernel read again. Nothing is tuned before its users ask for that, nor here.
 - Helion, PyTorch's language of tiles, which becomes Triton. Passes: one where N ≤ 32768, 2MN: a
   program holds a row, or several narrow ones. Else three, 4MN, each a loop over tiles of 8192:
   Helion's rolled reductions of maximum, sum and answer. The kernel is the one of Helion's examples.
   Its configuration is given, so that nothing is tuned: rows to fill a tile of 2048 elements, a warp
   for 512 of them, 4 to 32. Helion itself decides where an element's index needs 64 bit.
 On chip: the row, N elements padded to a power of two (in CuTe DSL: unpadded); wider rows of
-FlagGems and Helion a tile. Liger and FlagGems copy rows that are not contiguous themselves.
+FlagGems, TileOPs and Helion a tile. Liger, FlagGems and TileOPs copy rows that are not contiguous
+themselves.
 Source: https://github.com/Dao-AILab/quack, `quack/softmax.py` and `quack/reduction_base.py`;
 https://github.com/linkedin/Liger-Kernel, `src/liger_kernel/ops/softmax.py` and
 `src/liger_kernel/ops/backends/_cutedsl/softmax.py`;
 https://github.com/flagos-ai/FlagGems, `src/flag_gems/ops/softmax.py`, with the sizes of
-`runtime/backend/_nvidia/heuristics_config_utils.py`; https://github.com/pytorch/helion,
-`examples/softmax.py`.
+`runtime/backend/_nvidia/heuristics_config_utils.py`; https://github.com/tile-ai/TileOPs,
+`src/tileops/_kernels/reduction/`; https://github.com/pytorch/helion, `examples/softmax.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from importlib import import_module
 from typing import Any
 
 import sympy
@@ -66,8 +73,9 @@ from ..traffic import M, N, Traffic
 from .operation import SOFTMAX
 
 Softmax = Callable[[torch.Tensor], torch.Tensor]
-WIDEST_WHOLE = 32768  # elements of a row that is one tile, of FlagGems, Helion, Liger in CuTe DSL
+WIDEST_WHOLE = 32768  # elements of a row that is one tile, of all but QuACK and Liger in Triton
 FLAG_GEMS_TILE = 4096  # the tile of a wider row
+TILEOPS_TILE = 16384  # likewise
 HELION_TILE = 8192  # likewise
 TOGETHER = 2048  # elements that narrow rows of Helion fill together
 TORCH_FROM = "2.13"  # 2.11 lacks a name that Helion 1.5.1 imports; 2.12 was not tried
@@ -127,6 +135,29 @@ FlagGems = variant(
     ),
     on_chip=sympy.Piecewise((N, N <= WIDEST_WHOLE), (sympy.Integer(FLAG_GEMS_TILE), True)),
 )
+
+
+def _of_tileops(shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
+    if device.capability not in ((8, 0), (8, 6), (8, 9), (9, 0)):
+        return "TileOPs needs a CUDA device of compute capability 8.0, 8.6, 8.9 or 9.0"
+    return None
+
+
+class TileOps(Peer):
+    """An operator of the package tileops, which picks its kernel by the shape and keeps it."""
+
+    operation = SOFTMAX
+    library = Library(("tileops", "tilelang"), "tilelang", _of_tileops)
+    missing = ", not installed here; run pip install tileops, on Python 3.12 or newer"
+    published = "tileops.reduction:SoftmaxFwdOp"
+    moves = FlagGems.moves
+    on_chip = sympy.Piecewise((N, N <= WIDEST_WHOLE), (sympy.Integer(TILEOPS_TILE), True))
+
+    @override
+    def function(self, x: torch.Tensor) -> Softmax:
+        module, name = self.published.split(":")
+        operator: Softmax = getattr(import_module(module), name)(dim=1)
+        return operator
 
 
 def _of_helion(shape: Shape, dtype: torch.dtype, device: Device) -> str | None:

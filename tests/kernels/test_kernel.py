@@ -111,6 +111,7 @@ def test_each_name_spells_out_every_tunable_and_declares_the_papers_traffic(name
         ("hybrid", "2MN if N ≤ 4096 else 4MN", 4096),
         ("flag_gems", "2MN if N ≤ 32768 else 3MN", 4096),
         ("helion", "2MN if N ≤ 32768 else 4MN", 8192),
+        ("tileops", "2MN if N ≤ 32768 else 3MN", 16384),
         ("backward", "3MN if N ≤ 16384 else 5MN", 32768),
         ("backward_flag_gems", "3MN if N ≤ 1024 else 5MN", 2048),
     ],
@@ -197,6 +198,8 @@ CASES = [
     ("liger", {}, (4, 65536), F64, NO_CLUSTERS, None),
     *((name, {}, (4, 65537), F32, {}, "at most 65536") for name in ("liger", "backward_liger")),
     ("liger", {}, (4, 64), F32, NO_GPU, None),
+    *(("tileops", {}, (4, 64), F32, card, "TileOPs needs a CUDA") for card in (OLD, NO_GPU)),
+    ("logsumexp_tileops", {}, (4, 50257), BF16, NO_CLUSTERS, None),
     ("liger_cute", {}, (4, 32776), F16, {}, "at most 32768"),
     ("ce_liger_cute", {}, (4, 50257), BF16, {}, "Liger takes rows of a multiple of 8"),
     ("flag_gems", {}, (4, 1 << 20), F32, NO_CLUSTERS, None),
@@ -264,14 +267,15 @@ def test_what_is_missing_is_one_line_that_says_how_to_get_it(
     assert "dsl_packages on PYTHONPATH" in str(built("quack").unsupported((4, 64), F32, H200))
     monkeypatch.setattr("kernels.kernel.distribution", Mock(side_effect=PackageNotFoundError))
     for kernel in map(built, PEERS):
-        said = f"needs {kernel.packages[0]} of the extra peers, not installed here; run make peers"
+        said = f"needs {kernel.packages[0]}{kernel.missing}"
         assert kernel.unsupported((4, 64), F32, H200) == said
+        assert "not installed here; run " in said
 
 
 DESCRIBED = """
 import sys
 # as where they are not installed: importing these fails
-sys.modules |= dict.fromkeys(("triton", "liger_kernel", "flag_gems", "quack", "helion"))
+sys.modules |= dict.fromkeys(("triton", "liger_kernel", "flag_gems", "quack", "helion", "tileops"))
 import torch
 import kernels.kernel
 from experiments.worker.describe import build_kernel
