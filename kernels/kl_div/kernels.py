@@ -7,9 +7,10 @@ holds are read once, 3MN in all; others stream through tiles twice, 5MN.
 The loss alone is by streams for more than `NARROW` columns, where clusters are slower.
 Idea: a cluster's warps each load their slices of both rows, take their maxima and sums, and send
 the five numbers to all programs of the cluster in one exchange. A stream keeps a maximum and the
-sums of each lane, and rescales them tile by tile. Rows may be unaligned (`kernels.vectors`).
+sums of each lane, and rescales them tile by tile. It reads rows of logits of 2³⁰ and more again,
+exactly. Rows may be unaligned (`kernels.vectors`).
 On chip: both rows, or a tile of each. Long rows (`LONG`) with a gradient wait in shared memory
-but for their last chunks, so that an SM holds more programs.
+but for their last chunks, so that an SM holds more programs; the float32 ones do not.
 Bits: the cut of a row follows from N, the dtype, the alignment and the card, never from M.
 Source: this project; the online sums of Milakov & Gimelshein 2018, arXiv 1805.02867.
 """
@@ -42,7 +43,7 @@ from ..cluster.row import (
 )
 from ..device import Device, device_of, known, largest_cluster
 from ..kernel import Kernel, Shape, Tensors, variant
-from ..language import async_copy, barrier, gl, gluon_jit, jit, next_power_of_two, tl
+from ..language import async_copy, barrier, constant, gl, gluon_jit, jit, next_power_of_two, tl
 from ..launch import launch
 from ..traffic import M, N, Traffic
 from ..vectors import (
@@ -59,16 +60,17 @@ from ..vectors import (
 from .operation import KL_DIV, KL_DIV_GRAD
 
 MANY = 4096  # rows that a cut is for, whatever M is
-# A streaming program's vectors of a tile and warps: of 16-bit rows of up to 64K elements, of wider
-# ones, of float32, and of shorter vectors
-STREAMS = (512, 8), (1024, 16), (512, 16), (2048, 8)
-NARROW = 10240  # elements of a row, up to which a cluster is the faster one for a loss
-LONG = 65536  # elements of a row with a gradient, beyond which it waits in shared memory
+# Vectors of a streaming program's tile, and warps: of 16-bit rows of up to 64K elements, of others,
+# of rows of shorter vectors; and registers a thread, so that an SM holds 32 warps
+STREAMS, STREAM_REGISTERS = ((256, 4), (512, 8), (2048, 8)), 64
+NARROW = 6144  # elements of a row, up to which a cluster is the faster one for a loss
+LONG = 32768  # elements of a 16-bit row with a gradient, beyond which it waits in shared memory
 WIDEST = 262144  # float32 elements of two rows that an H200's largest cluster holds
 LOG2E = 1.4426950408889634
-# Of rows that wait there: programs and warps of a cluster, the most chunks of a row, and registers
-# a thread. An H200 then holds 16 to 24 warps an SM and some 200 KB of rows.
-CLUSTERS, MOST_CHUNKS, REGISTERS = ((8, 4), (16, 4), (16, 8)), 13, 80
+# Of rows that wait there: programs and warps of a cluster, the most chunks of a row; chunks in
+# registers, and registers a thread. An H200 then holds 16 to 20 warps an SM, and some 200 KB
+CLUSTERS = (4, 4, 16), (8, 4, 16), (16, 4, 13), (8, 8, 16), (16, 8, 16)
+IN_REGISTERS, REGISTERS = 3, 96
 
 
 class KlAuto(OnCluster):
@@ -128,12 +130,13 @@ class KlAuto(OnCluster):
             how = Constants(plan.how(student, parts.vector, parts.ends), reverse, each)
             registers = REGISTERS if plan.shared else None
             return plan.launch(_on_cluster, rows, arguments, how, registers)
-        wide = 2 if longest == 4 else cols > 1 << 16
-        lanes, warps = STREAMS[wide if parts.vector == longest else 3]
+        wide = longest == 4 or cols > 1 << 16
+        lanes, warps = STREAMS[wide if parts.vector == longest else 2]
         lanes = max(32, min(lanes, next_power_of_two(-(-cols // parts.vector))))
         row = How(0, 0, parts.vector, cols <= lanes * parts.vector, parts.ends, False, "", "")
         constants = {"HOW": Constants(row, reverse, each, lanes)}
-        return launch(_streamed, (rows,), arguments, constants, num_warps=min(warps, lanes // 32))
+        on_sm = {"num_warps": min(warps, lanes // 32), "maxnreg": STREAM_REGISTERS}
+        return launch(_streamed, (rows,), arguments, constants, **on_sm)
 
 
 @lru_cache(maxsize=4096)
@@ -142,24 +145,24 @@ def _plan_of(
 ) -> Cut | None:
     """The cut of rows read by the longest vectors; None where a stream takes them.
 
-    A long row with a gradient gets the smallest cluster in which all of its chunks but the last, or
-    the last two, can wait in shared memory.
+    A long 16-bit row with a gradient gets the first cluster in which all of its chunks but the
+    last three or four can wait in shared memory.
     """
     cols, width = shape[1], LONGEST // dtype.itemsize
     asked = kernel.programs or kernel.num_warps
     wide_loss = cols > NARROW and not (gradient or asked)
     if wide_loss or OnCluster.unsupported(kernel, shape, dtype, device) is not None:
         return None
-    for programs, warps in () if asked or cols <= LONG else CLUSTERS:
+    for programs, warps, most in () if asked or cols <= LONG or dtype.itemsize == 4 else CLUSTERS:
         chunk, slots = programs * warps * LANES * width, SLOT * (3 * programs * warps + 1)
         chunks = -(-(cols // width * width) // chunk)
-        shared = chunks - 1
+        shared = chunks - IN_REGISTERS
         bytes_, room = 2 * shared * warps * LANES * LONGEST, 48 << 10
         if bytes_ <= room < bytes_ + slots:  # see `kernels.cluster.cut`
             shared -= 1
         fits = bytes_ + slots <= known(device.shared_bytes_per_block)
-        if chunks <= MOST_CHUNKS and fits and programs <= largest_cluster(device):
-            return Cut(programs, warps, chunk, chunks, shared, dtype.itemsize == 2)
+        if chunks <= most and fits and programs <= largest_cluster(device):
+            return Cut(programs, warps, chunk, chunks, shared, True)
     return kernel.plan((MANY, cols), dtype, width, device)
 
 
@@ -169,6 +172,9 @@ KlGradAuto = variant(KlAuto, KL_DIV_GRAD, moves=Traffic(READS, M * N, write_byte
 
 
 # --- device code ---
+
+LEAST = constant(-1073741824.0)  # the lowest maximum of a lane, in powers of two
+
 
 # Constants of a launch: how a cluster holds a row (of a stream ``even`` where a tile is a row),
 # whether each row has a gradient of its own, and vectors of a stream's tile
@@ -184,7 +190,8 @@ Base = namedtuple("Base", "rate start fix shift")
 Of = namedtuple("Of", "weight_a weight_b mean")
 # Of a stream: where whole vectors of a and b begin, and the strides of their columns
 Rows = namedtuple("Rows", "a b a_stride b_stride")
-# Of a lane: the maximum of a, its Σ exp(a − m) and Σ exp(a − m)·(a − b), and b's first two
+# Of a lane: the maximum m of a·rate, Σ exp2(a·rate − m) and Σ exp2(a·rate − m)·(a − b), and b's
+# first two
 Sums = namedtuple("Sums", "most_a sum_a further most_b sum_b")
 
 
@@ -237,7 +244,8 @@ def _on_cluster(  # type: ignore[no-untyped-def]
         end_a = gl.load(first_a + end, mask=at_end, other=float("-inf")).to(gl.float32)
         end_b = gl.load(first_b + end, mask=at_end, other=float("-inf")).to(gl.float32)
     a, b = Parts(held_a, waiting_a, end_a), Parts(held_b, waiting_b, end_b)
-    bases, most, overs, mean = _statistics(a, b, row, scales, slots, HOW)
+    MEAN: gl.constexpr = loss is not None or HOW.reverse
+    bases, most, overs, mean = _statistics(a, b, row, scales, slots, MEAN, HOW)
     if loss is not None:
         divergence = mean * scales.inverse - (most[0] - gl.log(overs[0]))
         divergence = divergence + (most[1] - gl.log(overs[1]))
@@ -259,8 +267,11 @@ def _on_cluster(  # type: ignore[no-untyped-def]
 
 
 @gluon_jit
-def _statistics(a, b, row, scales, slots, HOW: gl.constexpr):  # type: ignore[no-untyped-def]
-    """Each slice's bases of a and b; of the row both maxima, 1 / Σ exp(x − maximum), the mean."""
+def _statistics(a, b, row, scales, slots, MEAN: gl.constexpr, HOW: gl.constexpr):  # type: ignore[no-untyped-def]
+    """Each slice's bases of a and b; of the row both maxima, 1 / Σ exp(x − maximum), the mean.
+
+    The mean is 0 where it is not asked for.
+    """
     if HOW.row.shared > 0:
         async_copy.wait_group(0)
         barrier()
@@ -272,13 +283,14 @@ def _statistics(a, b, row, scales, slots, HOW: gl.constexpr):  # type: ignore[no
     for i in gl.static_range(row.CHUNKS):
         wide_a, wide_b = _chunk(a, i, HOW), _chunk(b, i, HOW)
         power = _power(wide_a, base_a)
-        further += _weighted(power, wide_a - wide_b)
+        if MEAN:
+            further += _weighted(power, wide_a - wide_b)
         sum_a += power
         sum_b += _power(wide_b, base_b)
     power, weighted, other = None, None, None
     if HOW.row.ends:
         power, other = _power(a.end, base_a), _power(b.end, base_b)
-        weighted = _weighted(power, a.end - b.end)
+        weighted = _weighted(power, a.end - b.end) if MEAN else 0.0 * other
     sum_a = summed_up(sum_a, power, row.VECTOR) * base_a.fix
     sum_b = summed_up(sum_b, other, row.VECTOR) * base_b.fix
     further = summed_up(further, weighted, row.VECTOR) * base_a.fix
@@ -368,25 +380,26 @@ def _streamed(
     vectors = whole_vectors(cols, ahead, ROW)
     source_a = first_vector(of_a, a_at, number, ROW)
     source_b = first_vector(of_b, b_at, number, ROW)
-    rows = Rows(source_a, source_b, a_at.col_stride, b_at.col_stride)
-    zeros = tl.zeros((LANES, 1), tl.float32)
-    lanes = Sums(zeros + float("-inf"), zeros, zeros, zeros + float("-inf"), zeros)
+    rows, held, ends = Rows(source_a, source_b, a_at.col_stride, b_at.col_stride), None, None
     if HOW.row.ends:  # one for each of the first lanes
         lane, behind = tl.arange(0, LANES)[:, None, None], (cols - ahead) % VECTOR
         end = tl.where(lane < VECTOR, lane, cols - behind - VECTOR + lane)
         at_end = tl.where(lane < VECTOR, lane < ahead, lane < VECTOR + behind)
         end_a = _read(first_element(of_a, a_at, number, ROW) + end, at_end)
         end_b = _read(first_element(of_b, b_at, number, ROW) + end, at_end)
-        lanes = _absorb(lanes, (end_a, end_b), rate)
+        ends = end_a, end_b
     if HOW.row.even:
         a, b = _tile(rows, 0, vectors, HOW)
-        lanes = _absorb(lanes, (a, b), rate)
-    else:
-        for start in range(0, vectors, LANES):
-            lanes = _absorb(lanes, _tile(rows, start, vectors, HOW), rate)
-    shift_a, over_a, scale_a = _joined(lanes.most_a, lanes.sum_a, rate)
-    shift_b, over_b, _ = _joined(lanes.most_b, lanes.sum_b, rate)
-    mean = tl.sum(lanes.further * scale_a) * over_a
+        held = a, b
+    # logits of 2³⁰ and more are further apart than exp2 reaches, at any rate; an exact one is taken
+    least = tl.full((LANES, 1), LEAST, tl.float32)
+    shift_a, over_a, shift_b, over_b, mean = _of_row(rows, held, ends, vectors, least, rate, HOW)
+    extreme = tl.maximum(tl.abs(shift_a), tl.abs(shift_b)) * rate >= -LEAST
+    if extreme | (over_a != over_a) | (over_b != over_b):
+        least *= 2.0**97
+        shift_a, over_a, shift_b, over_b, mean = _of_row(
+            rows, held, ends, vectors, least, scales.steep, HOW
+        )
     if loss is not None:
         divergence = (mean - shift_a + shift_b) * scales.inverse
         tl.store(loss + number, divergence + tl.log(over_a) - tl.log(over_b))
@@ -411,28 +424,60 @@ def _streamed(
 
 
 @jit
+def _of_row(
+    rows: Rows,
+    held: tl.tuple,
+    ends: tl.tuple,
+    vectors: tl.tensor,
+    least: tl.tensor,
+    rate: tl.tensor,
+    HOW: tl.constexpr,
+) -> tl.tuple:
+    """Of a and of b the shift and 1 / Σ exp(x − shift), NaN where that is 0, and Σ pₐ·(a − b)."""
+    LANES: tl.constexpr = HOW.lanes
+    zeros = tl.zeros((LANES, 1), tl.float32)
+    lanes = Sums(least, zeros, zeros, least, zeros)
+    if HOW.row.ends:
+        lanes = _absorb(lanes, ends, rate)
+    if HOW.row.even:
+        lanes = _absorb(lanes, held, rate)
+    else:
+        whole = vectors // LANES * LANES
+        for start in range(0, whole, LANES):
+            lanes = _absorb(lanes, _tile(rows, start, None, HOW), rate)
+        if whole < vectors:
+            lanes = _absorb(lanes, _tile(rows, whole, vectors, HOW), rate)
+    shift_a, over_a, weight = _joined(lanes.most_a, lanes.sum_a, rate)
+    shift_b, over_b, _ = _joined(lanes.most_b, lanes.sum_b, rate)
+    return shift_a, over_a, shift_b, over_b, tl.sum(lanes.further * weight)
+
+
+@jit
 def _tile(rows: Rows, start: tl.tensor, vectors: tl.tensor, HOW: tl.constexpr) -> tl.tuple:
-    """A tile of a and of b, from a number of vectors on."""
+    """A tile of a and of b, from a number of vectors on; ``vectors`` is None in a whole one."""
     vector = start + vectors_of(0, HOW.lanes)
+    inside = None if vectors is None else vector < vectors
     a = rows.a + offsets_of(vector, rows.a_stride, HOW.row.vector)
     b = rows.b + offsets_of(vector, rows.b_stride, HOW.row.vector)
-    return _read(a, vector < vectors), _read(b, vector < vectors)
+    return _read(a, inside), _read(b, inside)
 
 
 @jit
 def _read(places: tl.tensor, inside: tl.tensor) -> tl.tensor:
     """The elements in float32, −inf where there are none."""
-    return tl.load(places, mask=inside, other=float("-inf")).to(tl.float32)
+    value = tl.load(places, mask=inside)
+    if value.dtype == tl.bfloat16:  # shifted, each is unpacked by one instruction
+        value = (value.to(tl.uint16, bitcast=True).to(tl.uint32) << 16).to(tl.float32, bitcast=True)
+    value = value.to(tl.float32)
+    return value if inside is None else tl.where(inside, value, float("-inf"))
 
 
 @jit
 def _absorb(lanes: Sums, pair: tl.tuple, rate: tl.tensor) -> Sums:
     """The sums of lanes, with the next elements of a and b added."""
     a, b = pair
-    most_a, shift_a, over_a = _raised(lanes.most_a, a, rate)
-    most_b, shift_b, over_b = _raised(lanes.most_b, b, rate)
-    power = tl.exp2((a - shift_a[:, :, None]) * rate)
-    other = tl.exp2((b - shift_b[:, :, None]) * rate)
+    most_a, over_a, power = _raised(lanes.most_a, a, rate)
+    most_b, over_b, other = _raised(lanes.most_b, b, rate)
     sum_a = lanes.sum_a * over_a + tl.sum(power, 2)
     further = lanes.further * over_a + tl.sum(_weighted(power, a - b), 2)
     return Sums(most_a, sum_a, further, most_b, lanes.sum_b * over_b + tl.sum(other, 2))
@@ -440,16 +485,15 @@ def _absorb(lanes: Sums, pair: tl.tuple, rate: tl.tensor) -> Sums:
 
 @jit
 def _raised(most: tl.tensor, values: tl.tensor, rate: tl.tensor) -> tl.tuple:
-    """Each lane's maximum with new values, its shift, and the factor for its sums."""
-    highest = tl.maximum(most, tl.max(values, 2))
-    shift = tl.where(highest == float("-inf"), 0.0, highest)
-    return highest, shift, tl.exp2((most - shift) * rate)
+    """Each lane's maximum of values in powers of two, the factor for its sums, and the powers."""
+    highest = tl.maximum(most, tl.max(values, 2) * rate)
+    return highest, tl.exp2(most - highest), tl.exp2(tl.fma(values, rate, -highest[:, :, None]))
 
 
 @jit
 def _joined(most: tl.tensor, summed: tl.tensor, rate: tl.tensor) -> tl.tuple:
-    """The row's shift, one over its sum, and the factor of each lane."""
+    """The row's shift, one over its sum, and the weight of each lane's sums."""
     highest = tl.max(most)
-    shift = tl.where(highest == float("-inf"), 0.0, highest)
-    scale = tl.exp2((most - shift) * rate)
-    return shift, 1.0 / tl.sum(summed * scale), scale
+    scale, shift = tl.exp2(most - highest), highest / rate
+    over = 1.0 / tl.sum(summed * scale)
+    return shift, over * tl.exp2(tl.fma(shift, rate, -highest)), scale * over
