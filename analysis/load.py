@@ -11,7 +11,7 @@ import json
 from array import array
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -19,13 +19,13 @@ import pandas as pd
 from pydantic import RootModel
 
 from analysis.format import LONGEST_NAME, shown, visible
-from analysis.points import all_points
+from analysis import points as beside
 from analysis.published import OPERATION
 from analysis.selection import SOURCED, timed
 from experiments.data import records as kinds
 from experiments.data.files import RowsError, read_json, read_models, validated
 from experiments.data.jobs import Declaration
-from experiments.data.metrics import DERIVED, derive, latest
+from experiments.data.metrics import DERIVED, derived, latest
 from experiments.data.records import Count, Counters, Record, Trace
 from experiments.data.rows import COUNTERS, Row, read_rows, rows_files
 
@@ -72,7 +72,18 @@ class Inputs:
     @cached_property
     def points(self) -> dict[str, pd.DataFrame]:
         """By operation, the result of `analysis.points.points`: ours beside the public kernels."""
-        return all_points(self.frame, self.ours)
+        return beside.all_points(self.frame, self.ours)
+
+    @cached_property
+    def _ratios(self) -> dict[tuple[str, str], pd.DataFrame]:
+        return {}
+
+    def ratios(self, operation: str, over: str = "peers") -> pd.DataFrame:
+        """`analysis.points.ratios` of all points of an operation, or their `shares` of the roof."""
+        if (at := (operation, over)) not in self._ratios:
+            make = beside.shares if over == beside.ROOF else partial(beside.ratios, over=over)
+            self._ratios[at] = make(self.points[operation])
+        return self._ratios[at]
 
     @cached_property
     def main(self) -> pd.DataFrame:
@@ -81,8 +92,8 @@ class Inputs:
         For softmax it is the set that timed the most of the sources' variants, for any other
         operation the set that timed the most of its kernels; of equal sets, that with more times.
         """
-        frame = self.frame
-        known, kept = frame[timed(frame)], pd.Series(False, frame.index)
+        frame = self.frame[["gpu", "operation", "kernel", "set", "roof"]]
+        known, kept = frame[timed(self.frame)], pd.Series(False, frame.index)
         for at, every in frame.groupby(["gpu", "operation"]):
             gpu, operation = map(str, at)
             mine = known[known["operation"].eq(operation) & known["gpu"].eq(gpu)]
@@ -92,7 +103,7 @@ class Inputs:
             best = order.index[-1] if len(order) else every["set"].iloc[0]
             here = frame["set"].eq(best) & frame["gpu"].eq(gpu)
             kept |= here & frame["operation"].isin([operation, *every.loc[here, "roof"].unique()])
-        return frame[kept]
+        return self.frame[kept]
 
 
 def read_inputs(rows: Path | None, out: Path | None, kind: str, ours: str = "") -> Inputs:
@@ -137,25 +148,29 @@ def load(rows: Path | str) -> pd.DataFrame:
     if not rows.exists():
         raise RowsError(f"{rows}: no such folder; `make sweep` makes rows, --rows names them")
     sets: dict[str, str] = {}
-    read: list[Row] = []
+    read, known = list[Row](), dict[Any, Any]()
     for path in rows_files(rows):
         folder = visible(_set_of(path, rows), LONGEST_NAME)
         for row in read_rows(path):
             ends = filter(None, (row.time_low_us, row.time_us, row.time_high_us))
             # an array takes a quarter of a list's memory
             vars(row)["samples_us"] = array("d", row.samples_us or ends)
+            for name in ("params", "environment"):  # many rows have the same ones
+                own = vars(row)[name]
+                vars(row)[name] = known.setdefault(repr(own), own)
             read.append(row)
             sets.setdefault(row.sweep, folder)
             if len(read) > MOST_ROWS:
                 raise RowsError(f"{rows}: more than {MOST_ROWS:,} rows; name a part of it")
     if not read:
         raise RowsError(f"no rows in {rows}: run `make sweep`, or name a folder that has some")
-    lines, known = derive(latest(read)), dict[int, Any]()
+    points = latest(read)
+    lines = [vars(row) | own for row, own in zip(points, derived(points), strict=True)]
     for line in lines:
         line["set"] = sets[line["sweep"]]
         line |= {name: visible(line[name], LONGEST_NAME) or "(no name)" for name in _NAMES}
         for name in _TEXTS:
-            if (one := id(line[name])) not in known:  # many rows share one object
+            if (one := id(line[name])) not in known:
                 known[one] = shown(line[name])
             line[name] = known[one]
     frame = pd.DataFrame(lines, dtype=object)  # pyarrow strings are slower to group

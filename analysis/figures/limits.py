@@ -39,12 +39,10 @@ def _limits(inputs: Inputs) -> list[Page]:
         peer = "public softmax" if operation == OPERATION else f"peer of {operation}"
         longest = found["arithmetic_us"].notna().any()
         roof = f"{'longest' if longest else found['roof'].iloc[0]} roof"
-        for group in limit.groups(found):
-            shares = limit.shares(group)[[*PLACE, "share", "low", "high"]]
-            lines = limit.ratios(group).merge(shares, on=PLACE, suffixes=("", "_share"))
-            if lines.empty:
-                continue
-            one, frame = group.iloc[0], inputs.frame
+        shares = inputs.ratios(operation, limit.ROOF)[[*PLACE, "share", "low", "high"]]
+        every = inputs.ratios(operation).merge(shares, on=PLACE, suffixes=("", "_share"))
+        for lines in limit.groups(every):
+            one, frame = lines.iloc[0], inputs.frame
             card, timer = card_of(one["gpu"]).name, TIMERS.get(one["timer"], one["timer"])
             same = ["set", "gpu", "timer", "cache"]
             alike = frame[same].eq(one[same]).all(axis=1)
@@ -55,7 +53,7 @@ def _limits(inputs: Inputs) -> list[Page]:
             subtitle = DOT.join([card, timer, *widths, ", ".join(lines["dtype"].unique())])
             title = f"At the limit: the {roof} and the best {peer}"
             draw = partial(_draw_points, lines=lines, roof=roof)
-            name, size = file_of("limits", group), style.stacked_size(2)
+            name, size = file_of("limits", lines), style.stacked_size(2)
             made.append(Page(name, title, subtitle, small, draw, size, operation))
     return made
 

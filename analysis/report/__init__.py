@@ -179,8 +179,7 @@ def _shown(figure: Figure | LineFigure, page: Page) -> dict[str, Any]:
 def _opening(inputs: Inputs) -> dict[str, Any]:
     """The origin of the page: how many rows, of which cards, recorded when, by which code."""
     frame = inputs.frame
-    environments = {id(one): one for one in frame["environment"]}.values()
-    commits = Counter(str(one["commit"])[:12] for one in environments if one.get("commit"))
+    commits = Counter(str(one["commit"])[:12] for one in frame["environment"] if one.get("commit"))
     counts = frame["status"].value_counts().items()
     folder = inputs.rows if inputs.rows.is_dir() else inputs.rows.parent
     try:

@@ -72,8 +72,8 @@ def _main_table(title: str, rows: pd.DataFrame, operation: str) -> Table:
     alike = (rows["timer"] == timer) & (rows["cache"] == cache)
     rows = name_variants(rows[alike | ~timed(rows)])
     own = rows[rows["operation"] == operation]
-    at = [rows[(rows["rows"] == m) & (rows["cols"] == n)] for m, n in _key_shapes(own)]
-    points = pd.concat([middle_visits(one, "cols") for one in at], ignore_index=True)
+    at = pd.MultiIndex.from_frame(rows[["rows", "cols"]]).isin(_key_shapes(own))
+    points = middle_visits(rows[at]).sort_values(["rows", "cols"], kind="stable")
     points = points.drop_duplicates(["rows", "cols", "variant"], keep="last", ignore_index=True)
     points["good"] = good = timed(points)
     wins = good & ~points["above_roof"] & (points["operation"] == operation)

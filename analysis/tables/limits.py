@@ -16,7 +16,7 @@ from analysis.figures.limits import file_of
 from analysis.figures.style import protocol, slug, variant_order
 from analysis.format import Cell, Named, Table, keys_of, number_text, table, texts
 from analysis.load import Inputs
-from analysis.points import ENDS, LARGE_BYTES, MAKERS, PLACE, SHORT_US, maker, ratios
+from analysis.points import ENDS, LARGE_BYTES, MAKERS, PLACE, ROOF, SHORT_US, maker
 from analysis.published import OPERATION
 from analysis.selection import TIMERS, undisturbed
 from experiments.data.cards import card_of
@@ -32,10 +32,12 @@ FEW_ROWS = 64  # so few rows do not fill a card by themselves; they are averaged
 
 def limits(inputs: Inputs) -> Named:
     """At every shape each public kernel's time, ours and the roof's, softmax first."""
-    for found in inputs.points.values():
+    for operation, found in inputs.points.items():
         failed = _failures(inputs.frame, found)
-        for group in limit.groups(found):
-            yield file_of("limits", group), _shapes(inputs.frame, group, failed)
+        names = {"best": "peers", "torch": "torch", "roof": ROOF}
+        rivals = {name: inputs.ratios(operation, over) for name, over in names.items()}
+        for group, lines in zip(*map(limit.groups, (found, rivals["best"])), strict=True):
+            yield file_of("limits", group), _shapes(inputs.frame, group, lines, rivals, failed)
 
 
 def _failures(frame: pd.DataFrame, found: pd.DataFrame) -> Mapping[Any, dict[str, str]]:
@@ -50,9 +52,16 @@ def _failures(frame: pd.DataFrame, found: pd.DataFrame) -> Mapping[Any, dict[str
     }
 
 
-def _shapes(frame: pd.DataFrame, group: pd.DataFrame, failures: Mapping[Any, Any]) -> Table:
-    """A line per place of one group."""
-    lines, role = ratios(group), group.drop_duplicates("kernel").set_index("kernel")["role"]
+def _shapes(
+    frame: pd.DataFrame,
+    group: pd.DataFrame,
+    lines: pd.DataFrame,
+    rivals: Mapping[str, pd.DataFrame],
+    failures: Mapping[Any, Any],
+) -> Table:
+    """A line per place of one group; ``rivals`` has the ratios at all places."""
+    lines = lines.reset_index(drop=True)
+    role = group.drop_duplicates("kernel").set_index("kernel")["role"]
     own, first = lines["own"].iloc[0], group.iloc[0]
     failed = [failures.get(at, {}) for at in lines[POINT].itertuples(index=False, name=None)]
     peers = {*role.index[role == "peer"], *(name for one in failed for name in one)}
@@ -65,7 +74,6 @@ def _shapes(frame: pd.DataFrame, group: pd.DataFrame, failures: Mapping[Any, Any
     for name in (*roofs, *public):
         data[f"{name}_us"] = times.get(name, math.nan)
     data["best_peer"] = at["kernel"]
-    rivals = {"best": lines, "torch": ratios(group, "torch"), "roof": limit.shares(group)}
     for name, one in rivals.items():
         data[[f"{name}_{end}" for end in ENDS]] = one.set_index(PLACE)[ENDS]
     data = data.assign(above_roof=at["above_roof"]).reset_index()
@@ -105,19 +113,21 @@ def headline(inputs: Inputs) -> Named:
         return
     found, protocol = inputs.points[OPERATION], ["gpu", "timer", "cache"]
     found = found[(found[protocol] == found.iloc[0][protocol]).all(axis=1)]
-    large, tuned = found["bytes"] >= LARGE_BYTES, found["tuned"].astype(bool)
-    few = found["rows"] <= FEW_ROWS
-    rival, name = _rival(found[large] if large.any() else found)
-    answered = _has(found, rival)
+    lines = inputs.ratios(OPERATION)
+    lines = lines[(lines[protocol] == found.iloc[0][protocol]).all(axis=1)]
+    large, tuned = lines["large"], lines["tuned"].astype(bool)
+    few = lines["rows"] <= FEW_ROWS
+    rival, name = _rival(lines[large] if large.any() else lines)
+    answered = _has(lines, found, rival)
     parts = {
-        f"large, tuned widths, {name} answers": found[large & ~few & answered & tuned],
-        f"large, other widths, {name} answers": found[large & ~few & answered & ~tuned],
-        f"large, {name} fails": found[large & ~few & ~answered],
-        f"large, {FEW_ROWS} rows or fewer": found[large & few],
-        "small, tuned widths": found[~large & tuned],
-        "small, other widths": found[~large & ~tuned],
+        f"large, tuned widths, {name} answers": lines[large & ~few & answered & tuned],
+        f"large, other widths, {name} answers": lines[large & ~few & answered & ~tuned],
+        f"large, {name} fails": lines[large & ~few & ~answered],
+        f"large, {FEW_ROWS} rows or fewer": lines[large & few],
+        "small, tuned widths": lines[~large & tuned],
+        "small, other widths": lines[~large & ~tuned],
     }
-    every = {text: _summary(inputs.frame, part) for text, part in parts.items()}
+    every = {text: _summary(inputs, OPERATION, part) for text, part in parts.items()}
     data = pd.DataFrame({"shapes": text} | line for text, line in every.items() if line)
     if data.empty:
         return
@@ -129,7 +139,7 @@ def headline(inputs: Inputs) -> Named:
     shown["ours is slower at"] = [
         f"{n}; worst {x:.3f} at {at}" if n else "none" for n, x, at in worst
     ]
-    first, own = found.iloc[0], found.loc[found["role"] == "ours", "kernel"].iloc[0]
+    first, own = found.iloc[0], lines["own"].iloc[0]
     many, timer = found["recording"].nunique(), TIMERS.get(first["timer"], first["timer"])
     where = f"{first['gpu']}, recordings: {many}, {timer}, {first['cache']} L2"
     notes = texts("headline", where=where, own=own, large=f"{LARGE_BYTES / 1e6:.0f} MB")
@@ -153,24 +163,27 @@ def operations(inputs: Inputs) -> Named:
 
 def _operations(inputs: Inputs, points: Mapping[str, pd.DataFrame], title: str) -> Table | None:
     lines = []
-    for operation, every in points.items():
-        first = limit.groups(every)[0]
+    for operation, found in points.items():
+        first, every = limit.groups(found)[0], inputs.ratios(operation)
         if not first["by"].isin(PYTORCHS).any():  # other rivals alone say little
             continue
-        large = first["bytes"] >= LARGE_BYTES
-        found = first[large] if large.any() else first
-        same = every["timer"].eq(first["timer"].iloc[0]) & every["bytes"].ge(LARGE_BYTES)
+        every = every[every["gpu"] == first["gpu"].iloc[0]]
+        places = limit.groups(every)[0]
+        if first["bytes"].ge(LARGE_BYTES).any():
+            places = places[places["large"]]
+        same = every["timer"].eq(first["timer"].iloc[0]) & every["large"]
         other = limit.geomean(every[same & ~every["tuned"]])
-        rival, name = _rival(found)
+        rival, name = _rival(places)
+        found = found.merge(places[PLACE])
         alone = found.loc[found["role"] == "peer", "by"].isin(PYTORCHS).all()
-        answered = _has(found, rival)
-        if not (numbers := _summary(inputs.frame, found[answered])):
+        answered = _has(places, found, rival)
+        if not (numbers := _summary(inputs, operation, places[answered])):
             continue
-        failed = limit.geomean(found[~answered])
+        failed = limit.geomean(places[~answered])
         arithmetic = found["arithmetic_us"].notna().any()
         line = {
             "operation": operation,
-            "our kernel": found.loc[found["role"] == "ours", "kernel"].iloc[0],
+            "our kernel": places["own"].iloc[0],
             "main rival": name + " (no library)" * bool(alone),
             "if it fails": failed and f"{failed.value:.2f} at {failed.points}",
             "other widths": other and f"{other.value:.2f} at {other.points}",
@@ -209,21 +222,21 @@ def mixed_code(rows: pd.DataFrame) -> list[str]:
     return [*several, *(f"{one} by an edited or unnamed commit" for one in sorted({*unclean}))]
 
 
-def _summary(frame: pd.DataFrame, found: pd.DataFrame) -> dict[str, Any]:
-    """The numbers of some points in one line, with its rows; empty if no point has a ratio."""
-    mean, lines = limit.geomean(found), ratios(found)
-    if mean is None:
+def _summary(inputs: Inputs, operation: str, lines: pd.DataFrame) -> dict[str, Any]:
+    """The numbers of some lines of `Inputs.ratios` in one, with its rows; empty if of none."""
+    if (mean := limit.geomean(lines)) is None:
         return {}
+    shares = inputs.ratios(operation, ROOF)[[*PLACE, "share"]].merge(lines[PLACE])["share"]
     slower = lines[lines["high"] < 1].sort_values("ratio")  # the whole interval lies below 1
     labels = sorted({label for one in lines["labels"] for label in one})
-    keys, recordings = keys_of(frame, labels)
+    keys, recordings = keys_of(inputs.frame, labels)
     return {
         **{"points": mean.points, "ratio": mean.value, "low": mean.low, "high": mean.high},
         **{"median": lines["ratio"].median(), "interval_over": mean.units},
         "recordings_used": mean.recordings,
-        **{"share": limit.mean_share(limit.shares(found)["share"]), "slower": len(slower)},
+        **{"share": limit.mean_share(shares), "slower": len(slower)},
         **{"worst": slower["ratio"].min(), "worst_at": "".join(slower["name"][:1])},
-        "not_one_code": "; ".join(mixed_code(frame.loc[labels])),
+        "not_one_code": "; ".join(mixed_code(inputs.frame.loc[labels])),
         **{"keys": keys, "recordings": recordings},
     }
 
@@ -238,13 +251,13 @@ def _percent(share: float) -> str:
     return "–" if math.isnan(share) else f"{100 * share:.1f} %"
 
 
-def _rival(found: pd.DataFrame) -> tuple[str, str]:
+def _rival(lines: pd.DataFrame) -> tuple[str, str]:
     """The public kernel that is the fastest at most points, and its maker's name."""
-    kernel = next(iter(ratios(found)["kernel"].value_counts().index), "")
+    kernel = next(iter(lines["kernel"].value_counts().index), "")
     return kernel, MAKERS.get(maker(kernel), maker(kernel))
 
 
-def _has(found: pd.DataFrame, kernel: str) -> pd.Series:
+def _has(lines: pd.DataFrame, found: pd.DataFrame, kernel: str) -> pd.Series:
     """Which lines lie at a place where ``kernel`` has a time."""
     timed = pd.MultiIndex.from_frame(found.loc[found["kernel"] == kernel, PLACE])
-    return pd.Series(pd.MultiIndex.from_frame(found[PLACE]).isin(timed), found.index)
+    return pd.Series(pd.MultiIndex.from_frame(lines[PLACE]).isin(timed), lines.index)
