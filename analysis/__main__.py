@@ -11,6 +11,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+import pandas as pd
+
 from experiments.data.errors import Parser, command
 from experiments.data.files import RowsError
 
@@ -37,7 +39,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     def act() -> int:
         options = _parser(words[:1]).parse_args(words)
-        return int(importlib.import_module(f"analysis.{options.command}").run(options))
+        with pd.option_context("mode.string_storage", "python"):  # pyarrow's are slower to group
+            return int(importlib.import_module(f"analysis.{options.command}").run(options))
 
     return command(act, "--verbose" in words, interrupted="interrupted")
 

@@ -9,6 +9,7 @@ module defines the mean of ratios, its interval and the share of a roof.
 """
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -197,16 +198,18 @@ def ratios(found: pd.DataFrame, over: str = "peers") -> pd.DataFrame:
 def _places(found: pd.DataFrame, both: pd.DataFrame) -> pd.DataFrame:
     each = list[dict[str, Any]]()
     logs = np.log(both["rival_us"] * both["less"] / _held_to_roof(found, both))
-    for _, one in both.assign(log=logs).groupby(PLACE, sort=False):
-        times = one["samples_us_rival"].tolist(), one["samples_us"].tolist()
-        mean = estimate.of_rounds(*times, recordings=list(one["recording"]))
-        each.append(
-            dict(zip(ENDS, (mean.value, mean.low, mean.high), strict=True))
-            | {name: geometric_mean(one[name]) for name in ("us", "rival_us")}
-            | {"above_roof": bool(one["above_roof"].mean() > 0.5)}
-            | {"labels": tuple(map(int, [*one["label"], *one["label_rival"]]))}
-            | {"visits": one[[*VISIT, "log"]].to_numpy(object).tolist()}
-        )
+    for visits in _by_place(both.assign(log=logs)):
+        times = [one.samples_us_rival for one in visits], [one.samples_us for one in visits]
+        mean = estimate.of_rounds(*times, recordings=[one.recording for one in visits])
+        line = {
+            **dict(zip(ENDS, (mean.value, mean.low, mean.high), strict=True)),
+            "us": geometric_mean(one.us for one in visits),
+            "rival_us": geometric_mean(one.rival_us for one in visits),
+            "above_roof": 2 * sum(one.above_roof for one in visits) > len(visits),
+            "labels": (*(one.label for one in visits), *(one.label_rival for one in visits)),
+            "visits": [(one.recording, one.round, one.log) for one in visits],
+        }
+        each.append(line)
     names = [*ENDS, "us", "rival_us", "above_roof", "labels", "visits"]
     lines = both.drop_duplicates(PLACE).reset_index(drop=True)
     lines = lines.assign(**pd.DataFrame(each, columns=names))
@@ -216,6 +219,15 @@ def _places(found: pd.DataFrame, both: pd.DataFrame) -> pd.DataFrame:
         short=lines["us"] < SHORT_US,
         name=sizes + " " + lines["dtype"].astype(str),
     )
+
+
+def _by_place(both: pd.DataFrame) -> Iterable[list[Any]]:
+    """The lines of `pairs` at each place, as tuples with names."""
+    found = dict[Any, list[Any]]()
+    places = both[PLACE].itertuples(index=False, name=None)
+    for at, one in zip(places, both.itertuples(index=False), strict=True):
+        found.setdefault(at, []).append(one)
+    return found.values()
 
 
 def shares(found: pd.DataFrame) -> pd.DataFrame:
@@ -233,12 +245,11 @@ def shares(found: pd.DataFrame) -> pd.DataFrame:
     both = pairs(found, ROOF)
     lines = _places(found, both)
     lines[ENDS] = lines[ENDS].mul(lines["less"], axis=0)
-    places = both.groupby(PLACE, sort=False)
-    for at, share, (_, one) in zip(lines.index, lines["ratio"], places, strict=True):
-        if one["arithmetic_us"].notna().all():
-            us = geometric_mean(one["arithmetic_us"])
-            samples, recordings = one["samples_us"].tolist(), one["recording"].tolist()
-            own = estimate.of_rounds(samples, recordings=recordings)
+    for at, share, visits in zip(lines.index, lines["ratio"], _by_place(both), strict=True):
+        times = [one.arithmetic_us for one in visits]
+        if not pd.isna(times).any():
+            us, recordings = geometric_mean(times), [one.recording for one in visits]
+            own = estimate.of_rounds([one.samples_us for one in visits], recordings=recordings)
             if us / own.value > share:
                 lines.loc[at, ENDS] = [us / own.value, us / own.high, us / own.low]
     return lines.assign(share=lines["ratio"])

@@ -175,16 +175,17 @@ def name_variants(frame: pd.DataFrame) -> pd.DataFrame:
     names = pd.Series(index=frame.index, dtype=object)
     # two operations may each have a kernel of one name
     for (_, kernel), given in frame.groupby(["operation", "kernel"])[["settings", "params"]]:
-        each = given.drop_duplicates("settings").set_index("settings")["params"]
-        every = each.map(_flat)  # a function's options are a mapping of their own
-        keys = sorted({key for params in every for key in params})
+        distinct = dict(zip(given["settings"], given["params"], strict=True))
+        # a function's options are a mapping of their own
+        every = {text: _flat(params) for text, params in distinct.items()}
+        keys = sorted({key for params in every.values() for key in params})
         # not named: a tunable missing in older rows, or None, which lets the kernel choose
-        varying = [k for k in keys if len({json.dumps(p[k]) for p in every if k in p}) > 1]
-        named = [
-            " ".join([str(kernel), *(f"{k}={p[k]}" for k in varying if p.get(k) is not None)])
-            for p in every
-        ]
-        names[given.index] = given["settings"].map(dict(zip(every.index, named, strict=True)))
+        varying = [k for k in keys if len({json.dumps(p[k]) for p in every.values() if k in p}) > 1]
+        named = {
+            text: " ".join([str(kernel), *(f"{k}={p[k]}" for k in varying if p.get(k) is not None)])
+            for text, p in every.items()
+        }
+        names[given.index] = given["settings"].map(named)
     return frame.assign(variant=names)
 
 

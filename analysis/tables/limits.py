@@ -14,7 +14,7 @@ from analysis import points as limit
 from analysis.estimate import geometric_mean
 from analysis.figures.limits import file_of
 from analysis.figures.style import protocol, slug, variant_order
-from analysis.format import Cell, Named, Table, keys_of, number_text, table, texts
+from analysis.format import BEHIND, Cell, Named, Table, keys_of, number_text, table, texts
 from analysis.load import Inputs
 from analysis.points import ENDS, LARGE_BYTES, MAKERS, PLACE, ROOF, SHORT_US, maker
 from analysis.published import OPERATION
@@ -34,10 +34,13 @@ def limits(inputs: Inputs) -> Named:
     """At every shape each public kernel's time, ours and the roof's, softmax first."""
     for operation, found in inputs.points.items():
         failed = _failures(inputs.frame, found)
-        names = {"best": "peers", "torch": "torch", "roof": ROOF}
-        rivals = {name: inputs.ratios(operation, over) for name, over in names.items()}
-        for group, lines in zip(*map(limit.groups, (found, rivals["best"])), strict=True):
-            yield file_of("limits", group), _shapes(inputs.frame, group, lines, rivals, failed)
+        best, torch, roof = (
+            inputs.ratios(operation, over).set_index(PLACE)[ENDS].add_prefix(f"{name}_")
+            for name, over in (("best", "peers"), ("torch", "torch"), ("roof", ROOF))
+        )
+        ends, lines = best.join([torch, roof]), limit.groups(inputs.ratios(operation))
+        for group, own in zip(limit.groups(found), lines, strict=True):
+            yield file_of("limits", group), _shapes(inputs.frame, group, own, ends, failed)
 
 
 def _failures(frame: pd.DataFrame, found: pd.DataFrame) -> Mapping[Any, dict[str, str]]:
@@ -56,10 +59,10 @@ def _shapes(
     frame: pd.DataFrame,
     group: pd.DataFrame,
     lines: pd.DataFrame,
-    rivals: Mapping[str, pd.DataFrame],
+    ends: pd.DataFrame,
     failures: Mapping[Any, Any],
 ) -> Table:
-    """A line per place of one group; ``rivals`` has the ratios at all places."""
+    """A line per place of one group; ``ends`` are ratios and their intervals, of all places."""
     lines = lines.reset_index(drop=True)
     role = group.drop_duplicates("kernel").set_index("kernel")["role"]
     own, first = lines["own"].iloc[0], group.iloc[0]
@@ -68,18 +71,15 @@ def _shapes(
     roofs = sorted(role.index[role == "roof"], key=variant_order)
     public = [*sorted(peers, key=limit.peer_order), own]
     alone = undisturbed(group, [*PLACE, "kernel"]).groupby([*PLACE, "kernel"])
-    times = alone["us"].agg(geometric_mean).unstack("kernel")
+    times = alone["us"].agg(geometric_mean).unstack("kernel").reindex(columns=[*roofs, *public])
     at = lines.set_index(PLACE)
-    data = at[["tuned"]].assign(moved_bytes=at["bytes"])
-    for name in (*roofs, *public):
-        data[f"{name}_us"] = times.get(name, math.nan)
-    data["best_peer"] = at["kernel"]
-    for name, one in rivals.items():
-        data[[f"{name}_{end}" for end in ENDS]] = one.set_index(PLACE)[ENDS]
-    data = data.assign(above_roof=at["above_roof"]).reset_index()
+    data = at[["tuned"]].assign(moved_bytes=at["bytes"]).join(times.add_suffix("_us"))
+    data = data.assign(best_peer=at["kernel"]).join(ends).assign(above_roof=at["above_roof"])
+    data = data.reset_index()
     data["failed"] = ["; ".join(f"{name}: {how}" for name, how in one.items()) for one in failed]
-    behind = [keys_of(frame, labels) for labels in lines["labels"]]
-    data[["keys", "recordings"]] = pd.DataFrame(behind, dtype=object)
+    labels = lines["labels"].explode()
+    for name, (column, joined) in BEHIND.items():
+        data[name] = labels.map(frame[column]).groupby(level=0).agg(joined)
     fastest = data[[f"{name}_us" for name in public]].min(axis=1)
     shown = pd.DataFrame({"M×N": data["rows"].astype(str) + "×" + data["cols"].astype(str)})
     shown["dtype"], shown["MB"] = data["dtype"], data["moved_bytes"] / 1e6
@@ -92,12 +92,11 @@ def _shapes(
             ],
             dtype=object,
         )
-    ends = zip(data["best_low"], data["best_high"], strict=True)
     shares = data["roof_ratio"].map(lambda one: "–" if pd.isna(one) else f"{100 * one:.1f} %")
     shown["fastest public"] = data["best_peer"]
     shown["× fastest public"] = data["best_ratio"].map("{:.3f}".format)
     shown["× fastest public"] += lines["short"].map("~".__mul__)
-    shown["95 %"] = [f"{low:,.3f}–{high:,.3f}" for low, high in ends]
+    shown["95 %"] = data["best_low"].map("{:,.3f}–".format) + data["best_high"].map("{:,.3f}".format)
     shown["× torch"] = data["torch_ratio"].map(lambda one: number_text(one, 2))
     shown["of roof"] = shares + lines["above_roof"].map("!".__mul__)
     late = int(group["stop_reason"].map(unconverged).ne("").sum())
