@@ -6,9 +6,10 @@
 """
 
 import argparse
+import gc
 import importlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -36,6 +37,7 @@ OTHERS = {
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command; returns the exit status, as `command` gives it."""
     words = list(sys.argv[1:] if arguments is None else arguments)
+    gc.set_threshold(50_000)  # rows are millions of objects that stay
 
     def act() -> int:
         options = _parser(words[:1]).parse_args(words)
@@ -58,9 +60,21 @@ def only(listed: str, known: Sequence[str]) -> tuple[str, ...]:
     return names
 
 
-def finish(made: Sequence[Path], missing: Sequence[str] = ()) -> None:
-    """Prints the paths of the files that a command wrote, and one line on what it skipped."""
-    print(*made, sep="\n")
+def finish(made: Iterable[tuple[Iterable[Path], Sequence[str]]], nothing: str = "") -> None:
+    """Prints each path when its file is written, and at the end one line on what was skipped.
+
+    ``made`` has for each thing that was asked for its files, and what it needs if there are none.
+
+    Raises:
+        RowsError: there is no file at all; the message is ``nothing`` and what is needed.
+    """
+    missing, count = list[str](), 0
+    for paths, needs in made:
+        missing += needs
+        for count, path in enumerate(paths, start=count + 1):
+            print(path, flush=True)
+    if not count:
+        raise RowsError(f"{nothing}: {'; '.join(missing)}")
     if missing:
         print(f"skipped: {'; '.join(missing)}", file=sys.stderr)
 

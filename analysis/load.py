@@ -118,7 +118,7 @@ def read_inputs(rows: Path | None, out: Path | None, kind: str, ours: str = "") 
     rows = rows or REFERENCE
     frame, folder = load(rows), rows.parent if rows.is_file() else rows
     cards = ", ".join(sorted(frame["gpu"].unique())[:3])
-    print(f"{len(frame):,} rows of {cards}, read from {rows}")
+    print(f"{len(frame):,} rows of {cards}, read from {rows}", flush=True)
     beside = folder.parent if folder.resolve() == REFERENCE.resolve() else folder
     out = out or beside / kind
     if out.is_symlink():

@@ -272,7 +272,9 @@ def geomean(lines: pd.DataFrame) -> Mean | None:
         return None
     every = (
         (point, cols, *visit)
-        for point, cols, visits in zip(range(len(lines)), lines["cols"], lines["visits"], strict=True)
+        for point, cols, visits in zip(
+            range(len(lines)), lines["cols"], lines["visits"], strict=True
+        )
         for visit in visits
     )
     times = pd.DataFrame(every, columns=["point", "cols", *VISIT, "log"])

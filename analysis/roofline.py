@@ -61,13 +61,13 @@ def run(options: argparse.Namespace) -> int:
     if points.empty:
         needs = "it needs timed rows and rows of their roof, at the same shapes"
         raise RowsError(f"{inputs.rows}: no roofline can be drawn: {needs}")
-    made = []
+    found, figures = check_table(points), []
     for name in points["operation"].unique():
         query, stem = Query(4096, "float32", operation=name), file_name("roofline", name)
-        for page in LineFigure(stem, f"Share of the roof: {name}", query, ROOF_SHARE).pages(inputs):
-            made += page.files(inputs.out)
-    found = check_table(points)
-    finish([*made, *write_table(inputs.out, "roofline", found)])
+        figures.append(LineFigure(stem, f"Share of the roof: {name}", query, ROOF_SHARE))
+    pages = (page for one in figures for page in one.pages(inputs))
+    made = (path for page in pages for path in page.files(inputs.out))
+    finish([(made, ()), (write_table(inputs.out, "roofline", found), ())])
     print(f"\n{found.plain()}\n")
     share = f"{points['explained'].mean():.0%} of {len(points):,} points"
     print(f"{share} are explained by traffic within 10 %.")

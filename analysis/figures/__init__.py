@@ -24,7 +24,6 @@ from analysis.figures.specs import LINE_FIGURES
 from analysis.figures.style import DOT, FAINT, INK, MUTED, Canvas, Figure, Page, style_of, write
 from analysis.load import Inputs, kernel_name, read_inputs
 from analysis.published import name_of
-from experiments.data.files import RowsError
 from experiments.data.records import Trace
 
 STATISTICS = {"m": "maximum", "d": "total"}  # B's symbols for the kernel's own variables
@@ -140,9 +139,10 @@ def run(options: argparse.Namespace) -> int:
     asked = only(options.only, [one.id for one in FIGURES])
     inputs = read_inputs(options.rows, options.out, "figures", options.ours)
     figures = [one for one in FIGURES if not asked or one.id in asked]
-    drawn = list(pictures(inputs, figures))
-    missing = [one.needs for one in figures if one.id not in {made.id for made, _ in drawn}]
-    if not drawn:
-        raise RowsError(f"{inputs.rows}: no figure can be drawn: {'; '.join(missing)}")
-    finish([path for _, page in drawn for path in page.files(inputs.out)], missing)
+    made = ((one.pages(inputs), one.needs) for one in figures)
+    files = (
+        ((path for page in pages for path in page.files(inputs.out)), [needs] * (not pages))
+        for pages, needs in made
+    )
+    finish(files, f"{inputs.rows}: no figure can be drawn")
     return 0

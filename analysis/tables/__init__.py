@@ -25,7 +25,6 @@ from analysis.published import OPERATION, Line, N, compared, equal, expression, 
 from analysis.selection import PROTOCOLS, middle_visits, name_variants, one_sweep, timed
 from analysis.tables import limits
 from experiments.data.cards import card_of
-from experiments.data.files import RowsError
 from experiments.data.jobs import Declaration
 from experiments.data.records import Count, Counters
 from experiments.data.rows import ITEM_BYTES
@@ -298,9 +297,13 @@ def run(options: argparse.Namespace) -> int:
     """Writes each table as Markdown and CSV, and prints the paths."""
     asked = only(options.only, list(TABLES))
     inputs = read_inputs(options.rows, options.out, "tables", options.ours)
-    tables, missing = tables_of(inputs, asked)
-    if not tables:
-        raise RowsError(f"{inputs.rows}: no table can be written: {'; '.join(missing)}")
-    files = [path for stem, one in tables.items() for path in write_table(inputs.out, stem, one)]
-    finish(files, missing)
+    made = (tables_of(inputs, [name]) for name in TABLES if not asked or name in asked)
+    files = (
+        (
+            (path for stem, one in found.items() for path in write_table(inputs.out, stem, one)),
+            needs,
+        )
+        for found, needs in made
+    )
+    finish(files, f"{inputs.rows}: no table can be written")
     return 0

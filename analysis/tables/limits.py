@@ -96,7 +96,9 @@ def _shapes(
     shown["fastest public"] = data["best_peer"]
     shown["× fastest public"] = data["best_ratio"].map("{:.3f}".format)
     shown["× fastest public"] += lines["short"].map("~".__mul__)
-    shown["95 %"] = data["best_low"].map("{:,.3f}–".format) + data["best_high"].map("{:,.3f}".format)
+    shown["95 %"] = data["best_low"].map("{:,.3f}–".format) + data["best_high"].map(
+        "{:,.3f}".format
+    )
     shown["× torch"] = data["torch_ratio"].map(lambda one: number_text(one, 2))
     shown["of roof"] = shares + lines["above_roof"].map("!".__mul__)
     late = int(group["stop_reason"].map(unconverged).ne("").sum())
