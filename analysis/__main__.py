@@ -60,20 +60,20 @@ def only(listed: str, known: Sequence[str]) -> tuple[str, ...]:
     return names
 
 
-def finish(made: Iterable[tuple[Iterable[Path], Sequence[str]]], nothing: str = "") -> None:
+def finish(made: Iterable[Path | str], nothing: str = "") -> None:
     """Prints each path when its file is written, and at the end one line on what was skipped.
 
-    ``made`` has for each thing that was asked for its files, and what it needs if there are none.
-
-    Raises:
-        RowsError: there is no file at all; the message is ``nothing`` and what is needed.
+    A text in ``made`` is what is needed for a thing that was skipped. If there is no path, the
+    error has ``nothing`` and these texts.
     """
-    missing, count = list[str](), 0
-    for paths, needs in made:
-        missing += needs
-        for count, path in enumerate(paths, start=count + 1):
-            print(path, flush=True)
-    if not count:
+    missing, none = list[str](), True
+    for one in made:
+        if isinstance(one, str):
+            missing.append(one)
+        else:
+            print(one, flush=True)
+            none = False
+    if none:
         raise RowsError(f"{nothing}: {'; '.join(missing)}")
     if missing:
         print(f"skipped: {'; '.join(missing)}", file=sys.stderr)

@@ -9,17 +9,17 @@ from __future__ import annotations
 import hashlib
 import json
 from array import array
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
 import pandas as pd
 from pydantic import RootModel
 
-from analysis.format import LONGEST_NAME, shown, visible
 from analysis import points as beside
+from analysis.format import LONGEST_NAME, shown, visible
 from analysis.published import OPERATION
 from analysis.selection import SOURCED, timed
 from experiments.data import records as kinds
@@ -75,15 +75,9 @@ class Inputs:
         return beside.all_points(self.frame, self.ours)
 
     @cached_property
-    def _ratios(self) -> dict[tuple[str, str], pd.DataFrame]:
-        return {}
-
-    def ratios(self, operation: str, over: str = "peers") -> pd.DataFrame:
-        """`analysis.points.ratios` of all points of an operation, or their `shares` of the roof."""
-        if (at := (operation, over)) not in self._ratios:
-            make = beside.shares if over == beside.ROOF else partial(beside.ratios, over=over)
-            self._ratios[at] = make(self.points[operation])
-        return self._ratios[at]
+    def ratios(self) -> Callable[..., pd.DataFrame]:
+        """By operation and rival, `analysis.points.ratios` of all points, computed once."""
+        return cache(lambda name, over="peers": beside.ratios(self.points[name], over))
 
     @cached_property
     def main(self) -> pd.DataFrame:

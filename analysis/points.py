@@ -9,7 +9,7 @@ module defines the mean of ratios, its interval and the share of a roof.
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -111,9 +111,8 @@ def points(frame: pd.DataFrame, operation: str = OPERATION, ours: str = "") -> p
     visit = [*PLACE, *VISIT]
     here = here.drop_duplicates([*visit, "kernel", "settings"], keep="last")
     here = here.sort_values("time_us", kind="stable").drop_duplicates([*visit, "kernel"])
-    groups = [here[name] for name in visit]
-    there = (here["role"].eq(one).groupby(groups).transform("any") for one in ("ours", "peer"))
-    kept = here.loc[np.logical_and(*there), COLUMNS].rename(columns=NAMED)
+    roles = here.assign(role=here["role"].mask(here["role"] == ROOF)).groupby(visit)["role"]
+    kept = here[roles.transform("nunique") == 2][COLUMNS].rename(columns=NAMED)
     peers, one_set = kept[kept["role"] == "peer"], [*SPOKEN, "set"]
     places = peers.drop_duplicates([*PLACE, "set"]).groupby(one_set).size()
     sets = peers.groupby(one_set)["kernel"].agg(["nunique", "size"])
@@ -167,8 +166,7 @@ def pairs(found: pd.DataFrame, over: str = "peers") -> pd.DataFrame:
         others = found[found["kernel"] == over]
     elif over not in (ROOF, "peers"):
         others = others[others["by"] == over]
-    columns = [*PLACE, *VISIT, "kernel", "us", "low_us", "high_us"]
-    columns += ["samples_us", "bytes", "label", "suspect"]
+    columns = [*PLACE, *VISIT, "kernel", "us", "samples_us", "bytes", "label", "suspect"]
     mine = found[found["role"] == "ours"]
     both = mine.merge(others[columns], on=[*PLACE, *VISIT], suffixes=("", "_rival"))
     both = both.rename(columns={"us_rival": "rival_us", "kernel": "own", "kernel_rival": "kernel"})
@@ -186,33 +184,25 @@ def pairs(found: pd.DataFrame, over: str = "peers") -> pd.DataFrame:
 def ratios(found: pd.DataFrame, over: str = "peers") -> pd.DataFrame:
     """How many times as fast as a rival ours is, at each place; `pairs` explains ``over``.
 
+    Over the roof it is the share of the roof's bandwidth that ours reaches: if both move equal
+    bytes, the roof's time over ours. Where arithmetic takes longer than the roof, it is the time of
+    the arithmetic over ours.
+
     Returns:
         A line per place: the first of its `pairs`, with ``ratio``, ``low`` and ``high`` over its
         visits, mean ``us`` and ``rival_us``, ``large``, ``short``, ``name``, ``labels``, ``visits``
         (their names and logarithms, for `geomean`) and ``above_roof``: in most visits ours beats
         the roof by more than its interval, no win.
     """
-    return _places(found, pairs(found, over))
-
-
-def _places(found: pd.DataFrame, both: pd.DataFrame) -> pd.DataFrame:
-    each = list[dict[str, Any]]()
+    if over == ROOF:  # where arithmetic takes an unknown time, the time of moving is no bound
+        found = found[~(found["flops"].gt(0) & found["arithmetic_us"].isna())]
+    both, places = pairs(found, over), dict[Any, list[Any]]()
     logs = np.log(both["rival_us"] * both["less"] / _held_to_roof(found, both))
-    for visits in _by_place(both.assign(log=logs)):
-        times = [one.samples_us_rival for one in visits], [one.samples_us for one in visits]
-        mean = estimate.of_rounds(*times, recordings=[one.recording for one in visits])
-        line = {
-            **dict(zip(ENDS, (mean.value, mean.low, mean.high), strict=True)),
-            "us": geometric_mean(one.us for one in visits),
-            "rival_us": geometric_mean(one.rival_us for one in visits),
-            "above_roof": 2 * sum(one.above_roof for one in visits) > len(visits),
-            "labels": (*(one.label for one in visits), *(one.label_rival for one in visits)),
-            "visits": [(one.recording, one.round, one.log) for one in visits],
-        }
-        each.append(line)
+    for one in both.assign(log=logs).itertuples(index=False):
+        places.setdefault(tuple(getattr(one, name) for name in PLACE), []).append(one)
     names = [*ENDS, "us", "rival_us", "above_roof", "labels", "visits"]
-    lines = both.drop_duplicates(PLACE).reset_index(drop=True)
-    lines = lines.assign(**pd.DataFrame(each, columns=names))
+    each = pd.DataFrame((_place(visits, over) for visits in places.values()), columns=names)
+    lines = both.drop_duplicates(PLACE).reset_index(drop=True).assign(**each)
     sizes = lines["rows"].astype(str) + "×" + lines["cols"].astype(str)
     return lines.assign(
         large=lines["bytes"] >= LARGE_BYTES,
@@ -221,38 +211,24 @@ def _places(found: pd.DataFrame, both: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def _by_place(both: pd.DataFrame) -> Iterable[list[Any]]:
-    """The lines of `pairs` at each place, as tuples with names."""
-    found = dict[Any, list[Any]]()
-    places = both[PLACE].itertuples(index=False, name=None)
-    for at, one in zip(places, both.itertuples(index=False), strict=True):
-        found.setdefault(at, []).append(one)
-    return found.values()
-
-
-def shares(found: pd.DataFrame) -> pd.DataFrame:
-    """The share of the roof's bandwidth that ours reaches, at each place that has a roof.
-
-    If both move equal bytes it is the roof's time over ours. Where arithmetic takes longer than the
-    roof, it is the time of the arithmetic over ours.
-
-    Returns:
-        A line per place like `ratios`. ``share`` equals ``ratio``; ``ratio``, ``low`` and ``high``
-        are shares, not percent.
-    """
-    # where arithmetic takes an unknown time, the time of moving is no bound
-    found = found[~(found["flops"].gt(0) & found["arithmetic_us"].isna())]
-    both = pairs(found, ROOF)
-    lines = _places(found, both)
-    lines[ENDS] = lines[ENDS].mul(lines["less"], axis=0)
-    for at, share, visits in zip(lines.index, lines["ratio"], _by_place(both), strict=True):
-        times = [one.arithmetic_us for one in visits]
-        if not pd.isna(times).any():
-            us, recordings = geometric_mean(times), [one.recording for one in visits]
-            own = estimate.of_rounds([one.samples_us for one in visits], recordings=recordings)
-            if us / own.value > share:
-                lines.loc[at, ENDS] = [us / own.value, us / own.high, us / own.low]
-    return lines.assign(share=lines["ratio"])
+def _place(visits: Sequence[Any], over: str) -> dict[str, Any]:
+    """The columns that `ratios` adds, of the lines of `pairs` at one place."""
+    own, recordings = [one.samples_us for one in visits], [one.recording for one in visits]
+    mean = estimate.of_rounds([one.samples_us_rival for one in visits], own, recordings=recordings)
+    ends = [end * visits[0].less for end in (mean.value, mean.low, mean.high)]
+    times = [one.arithmetic_us for one in visits]
+    if over == ROOF and not pd.isna(times).any():
+        us, mean = geometric_mean(times), estimate.of_rounds(own, recordings=recordings)
+        if us / mean.value > ends[0]:
+            ends = [us / mean.value, us / mean.high, us / mean.low]
+    return {
+        **dict(zip(ENDS, ends, strict=True)),
+        "us": geometric_mean(one.us for one in visits),
+        "rival_us": geometric_mean(one.rival_us for one in visits),
+        "above_roof": 2 * sum(one.above_roof for one in visits) > len(visits),
+        "labels": (*(one.label for one in visits), *(one.label_rival for one in visits)),
+        "visits": [(one.recording, one.round, one.log) for one in visits],
+    }
 
 
 def mean_share(each: pd.Series) -> float:
@@ -270,16 +246,11 @@ def geomean(lines: pd.DataFrame) -> Mean | None:
     """
     if lines.empty:
         return None
-    every = (
-        (point, cols, *visit)
-        for point, cols, visits in zip(
-            range(len(lines)), lines["cols"], lines["visits"], strict=True
-        )
-        for visit in visits
-    )
-    times = pd.DataFrame(every, columns=["point", "cols", *VISIT, "log"])
+    every = [(i, *visit) for i, visits in enumerate(lines["visits"]) for visit in visits]
+    times = pd.DataFrame(every, columns=["point", *VISIT, "log"])
     times["recording"] = _joined_cards(times)
-    each = times.groupby("point").agg({"log": "mean", "cols": "first", "recording": "nunique"})
+    each = times.groupby("point").agg({"log": "mean", "recording": "nunique"})
+    each["cols"] = lines["cols"].to_numpy()
     value, recordings = math.exp(each["log"].mean()), times["recording"].nunique()
     everywhere = each.index[each["recording"] == recordings]
     if times.groupby(VISIT).ngroups > 1 and len(everywhere) >= NEARLY_ALL * len(each):

@@ -5,6 +5,8 @@ longer, that of the matrix products or exponentials at their own roofs.
 """
 
 import argparse
+from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -61,13 +63,17 @@ def run(options: argparse.Namespace) -> int:
     if points.empty:
         needs = "it needs timed rows and rows of their roof, at the same shapes"
         raise RowsError(f"{inputs.rows}: no roofline can be drawn: {needs}")
-    found, figures = check_table(points), []
-    for name in points["operation"].unique():
-        query, stem = Query(4096, "float32", operation=name), file_name("roofline", name)
-        figures.append(LineFigure(stem, f"Share of the roof: {name}", query, ROOF_SHARE))
-    pages = (page for one in figures for page in one.pages(inputs))
-    made = (path for page in pages for path in page.files(inputs.out))
-    finish([(made, ()), (write_table(inputs.out, "roofline", found), ())])
+    found = check_table(points)
+
+    def made() -> Iterator[Path]:
+        for name in points["operation"].unique():
+            query, stem = Query(4096, "float32", operation=name), file_name("roofline", name)
+            figure = LineFigure(stem, f"Share of the roof: {name}", query, ROOF_SHARE)
+            for page in figure.pages(inputs):
+                yield from page.files(inputs.out)
+        yield from write_table(inputs.out, "roofline", found)
+
+    finish(made())
     print(f"\n{found.plain()}\n")
     share = f"{points['explained'].mean():.0%} of {len(points):,} points"
     print(f"{share} are explained by traffic within 10 %.")

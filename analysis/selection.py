@@ -175,9 +175,8 @@ def name_variants(frame: pd.DataFrame) -> pd.DataFrame:
     names = pd.Series(index=frame.index, dtype=object)
     # two operations may each have a kernel of one name
     for (_, kernel), given in frame.groupby(["operation", "kernel"])[["settings", "params"]]:
-        distinct = dict(zip(given["settings"], given["params"], strict=True))
         # a function's options are a mapping of their own
-        every = {text: _flat(params) for text, params in distinct.items()}
+        every = dict(zip(given["settings"], given["params"].map(_flat), strict=True))
         keys = sorted({key for params in every.values() for key in params})
         # not named: a tunable missing in older rows, or None, which lets the kernel choose
         varying = [k for k in keys if len({json.dumps(p[k]) for p in every.values() if k in p}) > 1]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -138,11 +139,13 @@ def run(options: argparse.Namespace) -> int:
     """Draws every figure that the rows and records allow, and prints the paths."""
     asked = only(options.only, [one.id for one in FIGURES])
     inputs = read_inputs(options.rows, options.out, "figures", options.ours)
-    figures = [one for one in FIGURES if not asked or one.id in asked]
-    made = ((one.pages(inputs), one.needs) for one in figures)
-    files = (
-        ((path for page in pages for path in page.files(inputs.out)), [needs] * (not pages))
-        for pages, needs in made
-    )
-    finish(files, f"{inputs.rows}: no figure can be drawn")
+
+    def made() -> Iterator[Path | str]:
+        for figure in (one for one in FIGURES if not asked or one.id in asked):
+            pages = figure.pages(inputs)
+            yield from () if pages else [figure.needs]
+            for page in pages:
+                yield from page.files(inputs.out)
+
+    finish(made(), f"{inputs.rows}: no figure can be drawn")
     return 0

@@ -62,7 +62,7 @@ Exhibits = dict[tuple[str, str], dict[str, Exhibit]]  # by source or operation, 
 def run(options: argparse.Namespace) -> int:
     """Writes the page and prints its path."""
     inputs = read_inputs(options.rows, options.out, "report", options.ours)
-    finish([([write_file(inputs.out / "report.html", page(inputs))], ())])
+    finish([write_file(inputs.out / "report.html", page(inputs))])
     return 0
 
 

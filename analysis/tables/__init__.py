@@ -7,8 +7,9 @@ line, which ``python -m analysis trace`` prints.
 
 import argparse
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -297,13 +298,13 @@ def run(options: argparse.Namespace) -> int:
     """Writes each table as Markdown and CSV, and prints the paths."""
     asked = only(options.only, list(TABLES))
     inputs = read_inputs(options.rows, options.out, "tables", options.ours)
-    made = (tables_of(inputs, [name]) for name in TABLES if not asked or name in asked)
-    files = (
-        (
-            (path for stem, one in found.items() for path in write_table(inputs.out, stem, one)),
-            needs,
-        )
-        for found, needs in made
-    )
-    finish(files, f"{inputs.rows}: no table can be written")
+
+    def made() -> Iterator[Path | str]:
+        for name in (name for name in TABLES if not asked or name in asked):
+            tables, missing = tables_of(inputs, [name])
+            yield from missing
+            for stem, one in tables.items():
+                yield from write_table(inputs.out, stem, one)
+
+    finish(made(), f"{inputs.rows}: no table can be written")
     return 0

@@ -27,6 +27,7 @@ from experiments.data.statistics import unconverged
 POINT = ["gpu", "rows", "cols", "dtype"]
 SPEED = "speed / fastest public"
 PYTORCHS = ("torch", "compile")  # makers of kernels that come with PyTorch
+RIVALS = {"best": "peers", "torch": "torch", "roof": ROOF}  # by the names of columns
 FEW_ROWS = 64  # so few rows do not fill a card by themselves; they are averaged apart
 
 
@@ -34,13 +35,12 @@ def limits(inputs: Inputs) -> Named:
     """At every shape each public kernel's time, ours and the roof's, softmax first."""
     for operation, found in inputs.points.items():
         failed = _failures(inputs.frame, found)
-        best, torch, roof = (
-            inputs.ratios(operation, over).set_index(PLACE)[ENDS].add_prefix(f"{name}_")
-            for name, over in (("best", "peers"), ("torch", "torch"), ("roof", ROOF))
-        )
-        ends, lines = best.join([torch, roof]), limit.groups(inputs.ratios(operation))
-        for group, own in zip(limit.groups(found), lines, strict=True):
-            yield file_of("limits", group), _shapes(inputs.frame, group, own, ends, failed)
+        every = inputs.ratios(operation)
+        for name, over in RIVALS.items():
+            ends = inputs.ratios(operation, over).set_index(PLACE)[ENDS]
+            every = every.join(ends.add_prefix(f"{name}_"), on=PLACE)
+        for group, lines in zip(*map(limit.groups, (found, every)), strict=True):
+            yield file_of("limits", group), _shapes(inputs.frame, group, lines, failed)
 
 
 def _failures(frame: pd.DataFrame, found: pd.DataFrame) -> Mapping[Any, dict[str, str]]:
@@ -56,14 +56,9 @@ def _failures(frame: pd.DataFrame, found: pd.DataFrame) -> Mapping[Any, dict[str
 
 
 def _shapes(
-    frame: pd.DataFrame,
-    group: pd.DataFrame,
-    lines: pd.DataFrame,
-    ends: pd.DataFrame,
-    failures: Mapping[Any, Any],
+    frame: pd.DataFrame, group: pd.DataFrame, lines: pd.DataFrame, failures: Mapping[Any, Any]
 ) -> Table:
-    """A line per place of one group; ``ends`` are ratios and their intervals, of all places."""
-    lines = lines.reset_index(drop=True)
+    """A line per place of one group; ``lines`` have the ratios of each of `RIVALS`."""
     role = group.drop_duplicates("kernel").set_index("kernel")["role"]
     own, first = lines["own"].iloc[0], group.iloc[0]
     failed = [failures.get(at, {}) for at in lines[POINT].itertuples(index=False, name=None)]
@@ -72,10 +67,10 @@ def _shapes(
     public = [*sorted(peers, key=limit.peer_order), own]
     alone = undisturbed(group, [*PLACE, "kernel"]).groupby([*PLACE, "kernel"])
     times = alone["us"].agg(geometric_mean).unstack("kernel").reindex(columns=[*roofs, *public])
-    at = lines.set_index(PLACE)
+    at, lines = lines.set_index(PLACE), lines.reset_index(drop=True)
     data = at[["tuned"]].assign(moved_bytes=at["bytes"]).join(times.add_suffix("_us"))
-    data = data.assign(best_peer=at["kernel"]).join(ends).assign(above_roof=at["above_roof"])
-    data = data.reset_index()
+    names = [f"{name}_{end}" for name in RIVALS for end in ENDS]
+    data = data.assign(best_peer=at["kernel"]).join(at[[*names, "above_roof"]]).reset_index()
     data["failed"] = ["; ".join(f"{name}: {how}" for name, how in one.items()) for one in failed]
     labels = lines["labels"].explode()
     for name, (column, joined) in BEHIND.items():
@@ -96,9 +91,8 @@ def _shapes(
     shown["fastest public"] = data["best_peer"]
     shown["× fastest public"] = data["best_ratio"].map("{:.3f}".format)
     shown["× fastest public"] += lines["short"].map("~".__mul__)
-    shown["95 %"] = data["best_low"].map("{:,.3f}–".format) + data["best_high"].map(
-        "{:,.3f}".format
-    )
+    ends = zip(data["best_low"], data["best_high"], strict=True)
+    shown["95 %"] = [f"{low:,.3f}–{high:,.3f}" for low, high in ends]
     shown["× torch"] = data["torch_ratio"].map(lambda one: number_text(one, 2))
     shown["of roof"] = shares + lines["above_roof"].map("!".__mul__)
     late = int(group["stop_reason"].map(unconverged).ne("").sum())
@@ -227,7 +221,7 @@ def _summary(inputs: Inputs, operation: str, lines: pd.DataFrame) -> dict[str, A
     """The numbers of some lines of `Inputs.ratios` in one, with its rows; empty if of none."""
     if (mean := limit.geomean(lines)) is None:
         return {}
-    shares = inputs.ratios(operation, ROOF)[[*PLACE, "share"]].merge(lines[PLACE])["share"]
+    shares = inputs.ratios(operation, ROOF)[[*PLACE, "ratio"]].merge(lines[PLACE])["ratio"]
     slower = lines[lines["high"] < 1].sort_values("ratio")  # the whole interval lies below 1
     labels = sorted({label for one in lines["labels"] for label in one})
     keys, recordings = keys_of(inputs.frame, labels)

@@ -11,7 +11,7 @@ import pytest
 from analysis.claims.measure import Card, Where
 from analysis.estimate import log_reach
 from analysis.load import Inputs, Records, load
-from analysis.points import all_points, geomean, pairs, points, ratios, shares
+from analysis.points import all_points, geomean, pairs, points, ratios
 from experiments.data.rows import Row
 from tests.analysis.plausible import interpreted, row, write
 
@@ -89,11 +89,11 @@ def test_the_roof_is_the_faster_copy_and_beating_it_is_flagged(tmp_path: Path) -
         *("copy_triton", "torch", "torch")
     ]
     assert ratios(found, "quack").empty
-    share = shares(found).iloc[0]
-    assert share["share"] == pytest.approx(0.97)
+    share = ratios(found, "roof").iloc[0]
+    assert share["ratio"] == pytest.approx(0.97)
     assert not share["above_roof"]
     beaten = of(tmp_path / "2", rows + timed("copy", 120.0, 120.0, 120.0))
-    assert shares(beaten).iloc[0]["above_roof"]
+    assert ratios(beaten, "roof").iloc[0]["above_roof"]
     # in a mean such a time counts as the roof's: 150 over 120
     means = [geomean(ratios(one)).value for one in (found, beaten)]
     assert means == pytest.approx([1.5, 1.25])
@@ -159,7 +159,7 @@ def test_an_operation_has_its_own_kernels_roof_and_bytes(tmp_path: Path) -> None
     loss = found["cross_entropy"]
     assert line(loss)["kernel"] == "ce_quack"
     assert loss["tuned"].all()
-    share = shares(loss).iloc[0]["share"]  # of unlike bytes it is one of bandwidths
+    share = ratios(loss, "roof").iloc[0]["share"]  # of unlike bytes it is one of bandwidths
     assert share == pytest.approx(0.24 / 0.25 * (size + 12 * 4096) / (size + 2 * 4096))
     [ours] = frame.loc[frame["kernel"] == "ce_auto", "fraction_of_roof"]
     assert share == pytest.approx(ours)
