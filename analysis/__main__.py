@@ -60,21 +60,10 @@ def only(listed: str, known: Sequence[str]) -> tuple[str, ...]:
     return names
 
 
-def finish(made: Iterable[Path | str], nothing: str = "") -> None:
-    """Prints each path when its file is written, and at the end one line on what was skipped.
-
-    A text in ``made`` is what is needed for a thing that was skipped. If there is no path, the
-    error has ``nothing`` and these texts.
-    """
-    missing, none = list[str](), True
-    for one in made:
-        if isinstance(one, str):
-            missing.append(one)
-        else:
-            print(one, flush=True)
-            none = False
-    if none:
-        raise RowsError(f"{nothing}: {'; '.join(missing)}")
+def finish(made: Iterable[Path], missing: Sequence[str] = ()) -> None:
+    """Prints each path when its file is written, and then one line on what was skipped."""
+    for path in made:
+        print(path, flush=True)
     if missing:
         print(f"skipped: {'; '.join(missing)}", file=sys.stderr)
 

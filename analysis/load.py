@@ -25,7 +25,7 @@ from analysis.selection import SOURCED, timed
 from experiments.data import records as kinds
 from experiments.data.files import RowsError, read_json, read_models, validated
 from experiments.data.jobs import Declaration
-from experiments.data.metrics import DERIVED, derived, latest
+from experiments.data.metrics import DERIVED, derive, latest
 from experiments.data.records import Count, Counters, Record, Trace
 from experiments.data.rows import COUNTERS, Row, read_rows, rows_files
 
@@ -158,9 +158,7 @@ def load(rows: Path | str) -> pd.DataFrame:
                 raise RowsError(f"{rows}: more than {MOST_ROWS:,} rows; name a part of it")
     if not read:
         raise RowsError(f"no rows in {rows}: run `make sweep`, or name a folder that has some")
-    points = latest(read)
-    lines = [vars(row) | own for row, own in zip(points, derived(points), strict=True)]
-    for line in lines:
+    for line in (lines := derive(latest(read))):
         line["set"] = sets[line["sweep"]]
         line |= {name: visible(line[name], LONGEST_NAME) or "(no name)" for name in _NAMES}
         for name in _TEXTS:

@@ -5,15 +5,13 @@ longer, that of the matrix products or exponentials at their own roofs.
 """
 
 import argparse
-from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 from analysis.__main__ import finish
 from analysis.figures.lines import ROOF_SHARE, LineFigure
-from analysis.figures.style import file_name, ordered
+from analysis.figures.style import Page, file_name, ordered
 from analysis.format import Table, table, texts, write_table
 from analysis.load import Inputs, read_inputs
 from analysis.published import OPERATION
@@ -63,17 +61,12 @@ def run(options: argparse.Namespace) -> int:
     if points.empty:
         needs = "it needs timed rows and rows of their roof, at the same shapes"
         raise RowsError(f"{inputs.rows}: no roofline can be drawn: {needs}")
-    found = check_table(points)
-
-    def made() -> Iterator[Path]:
-        for name in points["operation"].unique():
-            query, stem = Query(4096, "float32", operation=name), file_name("roofline", name)
-            figure = LineFigure(stem, f"Share of the roof: {name}", query, ROOF_SHARE)
-            for page in figure.pages(inputs):
-                yield from page.files(inputs.out)
-        yield from write_table(inputs.out, "roofline", found)
-
-    finish(made())
+    found, pages = check_table(points), list[Page]()
+    for name in points["operation"].unique():
+        query, stem = Query(4096, "float32", operation=name), file_name("roofline", name)
+        pages += LineFigure(stem, f"Share of the roof: {name}", query, ROOF_SHARE).pages(inputs)
+    finish(path for page in pages for path in page.files(inputs.out))
+    finish(write_table(inputs.out, "roofline", found))
     print(f"\n{found.plain()}\n")
     share = f"{points['explained'].mean():.0%} of {len(points):,} points"
     print(f"{share} are explained by traffic within 10 %.")

@@ -48,7 +48,7 @@ def run(options: argparse.Namespace) -> int:
         both = table("Two timers at the same points", timers, texts("timers"))
         made += write_table(inputs.out, "timers", both)
     needs = "timers needs the same points by two timers, timing=events,graph"
-    finish([*made, *[needs] * timers.empty])
+    finish(made, [needs] * timers.empty)
     print(f"\n{floor.plain()}")
     return 0
 

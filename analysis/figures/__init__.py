@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -25,6 +24,7 @@ from analysis.figures.specs import LINE_FIGURES
 from analysis.figures.style import DOT, FAINT, INK, MUTED, Canvas, Figure, Page, style_of, write
 from analysis.load import Inputs, kernel_name, read_inputs
 from analysis.published import name_of
+from experiments.data.files import RowsError
 from experiments.data.records import Trace
 
 STATISTICS = {"m": "maximum", "d": "total"}  # B's symbols for the kernel's own variables
@@ -139,13 +139,10 @@ def run(options: argparse.Namespace) -> int:
     """Draws every figure that the rows and records allow, and prints the paths."""
     asked = only(options.only, [one.id for one in FIGURES])
     inputs = read_inputs(options.rows, options.out, "figures", options.ours)
-
-    def made() -> Iterator[Path | str]:
-        for figure in (one for one in FIGURES if not asked or one.id in asked):
-            pages = figure.pages(inputs)
-            yield from () if pages else [figure.needs]
-            for page in pages:
-                yield from page.files(inputs.out)
-
-    finish(made(), f"{inputs.rows}: no figure can be drawn")
+    figures = [one for one in FIGURES if not asked or one.id in asked]
+    drawn = list(pictures(inputs, figures))
+    missing = [one.needs for one in figures if one.id not in {made.id for made, _ in drawn}]
+    if not drawn:
+        raise RowsError(f"{inputs.rows}: no figure can be drawn: {'; '.join(missing)}")
+    finish((path for _, page in drawn for path in page.files(inputs.out)), missing)
     return 0

@@ -7,9 +7,8 @@ line, which ``python -m analysis trace`` prints.
 
 import argparse
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,6 +25,7 @@ from analysis.published import OPERATION, Line, N, compared, equal, expression, 
 from analysis.selection import PROTOCOLS, middle_visits, name_variants, one_sweep, timed
 from analysis.tables import limits
 from experiments.data.cards import card_of
+from experiments.data.files import RowsError
 from experiments.data.jobs import Declaration
 from experiments.data.records import Count, Counters
 from experiments.data.rows import ITEM_BYTES
@@ -298,13 +298,12 @@ def run(options: argparse.Namespace) -> int:
     """Writes each table as Markdown and CSV, and prints the paths."""
     asked = only(options.only, list(TABLES))
     inputs = read_inputs(options.rows, options.out, "tables", options.ours)
-
-    def made() -> Iterator[Path | str]:
-        for name in (name for name in TABLES if not asked or name in asked):
-            tables, missing = tables_of(inputs, [name])
-            yield from missing
-            for stem, one in tables.items():
-                yield from write_table(inputs.out, stem, one)
-
-    finish(made(), f"{inputs.rows}: no table can be written")
+    names, missing = [one for one in TABLES if not asked or one in asked], list[str]()
+    for name in names:
+        tables, lacking = tables_of(inputs, [name])
+        finish(path for stem, one in tables.items() for path in write_table(inputs.out, stem, one))
+        missing += lacking
+    if len(missing) == len(names):
+        raise RowsError(f"{inputs.rows}: no table can be written: {'; '.join(missing)}")
+    finish([], missing)
     return 0

@@ -64,8 +64,7 @@ def _implausible(row: Row, roof: Row | None) -> str:
 
 
 def derive(rows: Sequence[Row]) -> list[dict[str, Any]]:
-    """Rows, `plausible`, as dictionaries with their `derived` columns."""
-    rows = plausible(rows)
+    """Rows as dictionaries with their `derived` columns."""
     return [vars(row) | own for row, own in zip(rows, derived(rows), strict=True)]
 
 
