@@ -89,8 +89,8 @@ def kernels(inputs: Inputs) -> Named:
                     "largest error": mine["relative_error"].max(),
                 }
                 for name, text in BITS.items():
-                    known = mine[name].count()
-                    line[text] = f"{mine[name].sum()} of {known}" if known else "–"
+                    known = mine[name].dropna()
+                    line[text] = f"{known.sum()} of {len(known)}" if len(known) else "–"
                 lines.append(line)
         title = f"Every kernel in one line: {card_of(str(gpu)).name}"
         made = table(title, pd.DataFrame(lines), texts("kernels"), points.drop(columns="kernel"))

@@ -279,19 +279,9 @@ TABLES: Mapping[str, tuple[str, Callable[[Inputs], Named]]] = {
 }
 
 
-def tables_of(inputs: Inputs, asked: Sequence[str] = ()) -> tuple[dict[str, Table], list[str]]:
-    """Every table that the inputs allow, by its files' name, and what each of the others needs.
-
-    ``asked`` are names of `TABLES`; none stands for all of them.
-    """
-    made: dict[str, Table] = {}
-    missing = []
-    for name, (needs, make) in TABLES.items():
-        if not asked or name in asked:
-            found = {stem: table for stem, table in make(inputs) if table.lines}
-            made |= found
-            missing += [] if found else [f"{name} needs {needs}"]
-    return made, missing
+def tables_of(inputs: Inputs, name: str) -> dict[str, Table]:
+    """The tables of one name in `TABLES` that the inputs allow, by the names of their files."""
+    return {stem: one for stem, one in TABLES[name][1](inputs) if one.lines}
 
 
 def run(options: argparse.Namespace) -> int:
@@ -300,9 +290,9 @@ def run(options: argparse.Namespace) -> int:
     inputs = read_inputs(options.rows, options.out, "tables", options.ours)
     names, missing = [one for one in TABLES if not asked or one in asked], list[str]()
     for name in names:
-        tables, lacking = tables_of(inputs, [name])
+        tables = tables_of(inputs, name)
         finish(path for stem, one in tables.items() for path in write_table(inputs.out, stem, one))
-        missing += lacking
+        missing += [] if tables else [f"{name} needs {TABLES[name][0]}"]
     if len(missing) == len(names):
         raise RowsError(f"{inputs.rows}: no table can be written: {'; '.join(missing)}")
     finish([], missing)

@@ -106,10 +106,9 @@ def headline(inputs: Inputs) -> Named:
     """Softmax: ours against the fastest public kernel and a copy, under the first protocol."""
     if OPERATION not in inputs.points:
         return
-    found, protocol = inputs.points[OPERATION], ["gpu", "timer", "cache"]
-    found = found[(found[protocol] == found.iloc[0][protocol]).all(axis=1)]
-    lines = inputs.ratios(OPERATION)
-    lines = lines[(lines[protocol] == found.iloc[0][protocol]).all(axis=1)]
+    lines, protocol = inputs.ratios(OPERATION), ["gpu", "timer", "cache"]
+    lines = lines[(lines[protocol] == lines.iloc[0][protocol]).all(axis=1)]
+    found = inputs.points[OPERATION].merge(lines[PLACE])
     large, tuned = lines["large"], lines["tuned"].astype(bool)
     few = lines["rows"] <= FEW_ROWS
     rival, name = _rival(lines[large] if large.any() else lines)
@@ -224,7 +223,6 @@ def _summary(inputs: Inputs, operation: str, lines: pd.DataFrame) -> dict[str, A
     shares = inputs.ratios(operation, ROOF)[[*PLACE, "ratio"]].merge(lines[PLACE])["ratio"]
     slower = lines[lines["high"] < 1].sort_values("ratio")  # the whole interval lies below 1
     labels = sorted({label for one in lines["labels"] for label in one})
-    keys, recordings = keys_of(inputs.frame, labels)
     return {
         **{"points": mean.points, "ratio": mean.value, "low": mean.low, "high": mean.high},
         **{"median": lines["ratio"].median(), "interval_over": mean.units},
@@ -232,7 +230,7 @@ def _summary(inputs: Inputs, operation: str, lines: pd.DataFrame) -> dict[str, A
         **{"share": limit.mean_share(shares), "slower": len(slower)},
         **{"worst": slower["ratio"].min(), "worst_at": "".join(slower["name"][:1])},
         "not_one_code": "; ".join(mixed_code(inputs.frame.loc[labels])),
-        **{"keys": keys, "recordings": recordings},
+        **dict(zip(BEHIND, keys_of(inputs.frame, labels), strict=True)),
     }
 
 
