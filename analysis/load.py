@@ -142,16 +142,13 @@ def load(rows: Path | str) -> pd.DataFrame:
     if not rows.exists():
         raise RowsError(f"{rows}: no such folder; `make sweep` makes rows, --rows names them")
     sets: dict[str, str] = {}
-    read, known = list[Row](), dict[Any, Any]()
+    read, known = list[Row](), dict[str, Any]()
     for path in rows_files(rows):
         folder = visible(_set_of(path, rows), LONGEST_NAME)
         for row in read_rows(path):
             ends = filter(None, (row.time_low_us, row.time_us, row.time_high_us))
             # an array takes a quarter of a list's memory
             vars(row)["samples_us"] = array("d", row.samples_us or ends)
-            for name in ("params", "environment"):  # many rows have the same ones
-                own = vars(row)[name]
-                vars(row)[name] = known.setdefault(repr(own), own)
             read.append(row)
             sets.setdefault(row.sweep, folder)
             if len(read) > MOST_ROWS:
@@ -162,7 +159,7 @@ def load(rows: Path | str) -> pd.DataFrame:
         line["set"] = sets[line["sweep"]]
         line |= {name: visible(line[name], LONGEST_NAME) or "(no name)" for name in _NAMES}
         for name in _TEXTS:
-            if (one := id(line[name])) not in known:
+            if (one := repr(line[name])) not in known:  # many rows have the same ones
                 known[one] = shown(line[name])
             line[name] = known[one]
     frame = pd.DataFrame(lines, dtype=object)  # pyarrow strings are slower to group

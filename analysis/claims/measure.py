@@ -112,11 +112,11 @@ class Card:
         where = replace(where, tuned=where.tuned is not False) if operation == OPERATION else where
         if (found := self.inputs.points.get(operation)) is None:
             return Points(needs=needs)
-        timers = set(where.of(found[found["cache"] == "cold"])["timer"])
-        timer = next(filter(timers.__contains__, CLOCKS[clock]), "")
-        lines = self.inputs.ratios(operation, over)
+        found = where.of(found[found["cache"] == "cold"])
+        timer = next((one for one in CLOCKS[clock] if (found["timer"] == one).any()), "")
+        lines = where.of(self.inputs.ratios(operation, over))
         lines = lines[lines["cache"].eq("cold") & lines["timer"].eq(timer)]
-        return _compared(where.of(lines), needs, mean, as_gap)
+        return _compared(lines, needs, mean, as_gap)
 
     def times(self, kernel: str, where: Where = ANY, doubtful: bool = True) -> Points:
         """A kernel's time at each place, µs; ``doubtful=False`` leaves out times above the roof."""

@@ -72,9 +72,8 @@ def _shapes(
     names = [f"{name}_{end}" for name in RIVALS for end in ENDS]
     data = data.assign(best_peer=at["kernel"]).join(at[[*names, "above_roof"]]).reset_index()
     data["failed"] = ["; ".join(f"{name}: {how}" for name, how in one.items()) for one in failed]
-    labels = lines["labels"].explode()
     for name, (column, joined) in BEHIND.items():
-        data[name] = labels.map(frame[column]).groupby(level=0).agg(joined)
+        data[name] = lines["labels"].explode().map(frame[column]).groupby(level=0).agg(joined)
     fastest = data[[f"{name}_us" for name in public]].min(axis=1)
     shown = pd.DataFrame({"M×N": data["rows"].astype(str) + "×" + data["cols"].astype(str)})
     shown["dtype"], shown["MB"] = data["dtype"], data["moved_bytes"] / 1e6
@@ -87,14 +86,13 @@ def _shapes(
             ],
             dtype=object,
         )
-    shares = data["roof_ratio"].map(lambda one: "–" if pd.isna(one) else f"{100 * one:.1f} %")
     shown["fastest public"] = data["best_peer"]
     shown["× fastest public"] = data["best_ratio"].map("{:.3f}".format)
     shown["× fastest public"] += lines["short"].map("~".__mul__)
     ends = zip(data["best_low"], data["best_high"], strict=True)
     shown["95 %"] = [f"{low:,.3f}–{high:,.3f}" for low, high in ends]
     shown["× torch"] = data["torch_ratio"].map(lambda one: number_text(one, 2))
-    shown["of roof"] = shares + lines["above_roof"].map("!".__mul__)
+    shown["of roof"] = data["roof_ratio"].map(_percent) + lines["above_roof"].map("!".__mul__)
     late = int(group["stop_reason"].map(unconverged).ne("").sum())
     notes = texts("limits", late=late, times=len(group), short=SHORT_US)
     widths = "tuned widths" if first["tuned"] else "other widths"
@@ -149,15 +147,14 @@ def operations(inputs: Inputs) -> Named:
     """
     cards = pd.concat([pd.Series(dtype=str), *(one["gpu"] for one in inputs.points.values())])
     for i, gpu in enumerate(cards.value_counts().index):
-        every = {name: one[one["gpu"] == gpu] for name, one in inputs.points.items()}
-        mine = {name: one for name, one in every.items() if len(one)}
+        mine = {name: one[one["gpu"] == gpu] for name, one in inputs.points.items()}
         if made := _operations(inputs, mine, f"Every operation: {card_of(gpu).name}"):
             yield f"operations-{slug(gpu)}" if i else "operations", made
 
 
 def _operations(inputs: Inputs, points: Mapping[str, pd.DataFrame], title: str) -> Table | None:
     lines = []
-    for operation, found in points.items():
+    for operation, found in ((name, one) for name, one in points.items() if len(one)):
         first, every = limit.groups(found)[0], inputs.ratios(operation)
         if not first["by"].isin(PYTORCHS).any():  # other rivals alone say little
             continue

@@ -106,8 +106,7 @@ def test_the_result_is_the_mean_of_the_points_in_every_digit(made: tuple[Inputs,
     assert f"Our softmax is {mean.value:.2f} times as fast as the fastest public" in text
     assert f"{100 * min(copy.value, 1):.1f} % of the speed of a plain copy" in text
     for name in ("headline", "operations"):
-        table = tables_of(inputs, name)[name]
-        for line in table.lines:
+        for line in (table := tables_of(inputs, name)[name]).lines:
             assert " ".join(line) in text, line
     line = dict(zip(table.heads, table.lines[0], strict=True))
     assert f"{line['speed / fastest public']} times as fast" in found.text("operations")
