@@ -159,7 +159,7 @@ def test_an_operation_has_its_own_kernels_roof_and_bytes(tmp_path: Path) -> None
     loss = found["cross_entropy"]
     assert line(loss)["kernel"] == "ce_quack"
     assert loss["tuned"].all()
-    share = ratios(loss, "roof").iloc[0]["share"]  # of unlike bytes it is one of bandwidths
+    share = ratios(loss, "roof").iloc[0]["ratio"]  # of unlike bytes it is one of bandwidths
     assert share == pytest.approx(0.24 / 0.25 * (size + 12 * 4096) / (size + 2 * 4096))
     [ours] = frame.loc[frame["kernel"] == "ce_auto", "fraction_of_roof"]
     assert share == pytest.approx(ours)
