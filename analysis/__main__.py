@@ -6,10 +6,13 @@
 """
 
 import argparse
+import gc
 import importlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+
+import pandas as pd
 
 from experiments.data.errors import Parser, command
 from experiments.data.files import RowsError
@@ -34,10 +37,12 @@ OTHERS = {
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command; returns the exit status, as `command` gives it."""
     words = list(sys.argv[1:] if arguments is None else arguments)
+    gc.set_threshold(50_000)  # rows are millions of objects that stay
 
     def act() -> int:
         options = _parser(words[:1]).parse_args(words)
-        return int(importlib.import_module(f"analysis.{options.command}").run(options))
+        with pd.option_context("mode.string_storage", "python"):  # pyarrow's are slower to group
+            return int(importlib.import_module(f"analysis.{options.command}").run(options))
 
     return command(act, "--verbose" in words, interrupted="interrupted")
 
@@ -55,9 +60,10 @@ def only(listed: str, known: Sequence[str]) -> tuple[str, ...]:
     return names
 
 
-def finish(made: Sequence[Path], missing: Sequence[str] = ()) -> None:
-    """Prints the paths of the files that a command wrote, and one line on what it skipped."""
-    print(*made, sep="\n")
+def finish(made: Iterable[Path], missing: Sequence[str] = ()) -> None:
+    """Prints each path when its file is written, and then one line on what was skipped."""
+    for path in made:
+        print(path, flush=True)
     if missing:
         print(f"skipped: {'; '.join(missing)}", file=sys.stderr)
 

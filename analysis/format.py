@@ -113,8 +113,8 @@ def keys_of(frame: pd.DataFrame, labels: Iterable[int]) -> tuple[str, str]:
 
     ``python -m analysis trace`` finds the rows by both.
     """
-    rows = frame.loc[list(labels)]
-    return joined(rows["key"]), joined(rows["recording"])
+    rows = list(labels)
+    return joined(frame["key"].loc[rows]), joined(frame["recording"].loc[rows])
 
 
 def joined(values: Iterable[str]) -> str:

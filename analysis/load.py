@@ -9,17 +9,17 @@ from __future__ import annotations
 import hashlib
 import json
 from array import array
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
 import pandas as pd
 from pydantic import RootModel
 
+from analysis import points as beside
 from analysis.format import LONGEST_NAME, shown, visible
-from analysis.points import all_points
 from analysis.published import OPERATION
 from analysis.selection import SOURCED, timed
 from experiments.data import records as kinds
@@ -72,7 +72,12 @@ class Inputs:
     @cached_property
     def points(self) -> dict[str, pd.DataFrame]:
         """By operation, the result of `analysis.points.points`: ours beside the public kernels."""
-        return all_points(self.frame, self.ours)
+        return beside.all_points(self.frame, self.ours)
+
+    @cached_property
+    def ratios(self) -> Callable[..., pd.DataFrame]:
+        """By operation and rival, `analysis.points.ratios` of all points, computed once."""
+        return cache(lambda name, over="peers": beside.ratios(self.points[name], over))
 
     @cached_property
     def main(self) -> pd.DataFrame:
@@ -81,8 +86,8 @@ class Inputs:
         For softmax it is the set that timed the most of the sources' variants, for any other
         operation the set that timed the most of its kernels; of equal sets, that with more times.
         """
-        frame = self.frame
-        known, kept = frame[timed(frame)], pd.Series(False, frame.index)
+        frame = self.frame[["gpu", "operation", "kernel", "set", "roof"]]
+        known, kept = frame[timed(self.frame)], pd.Series(False, frame.index)
         for at, every in frame.groupby(["gpu", "operation"]):
             gpu, operation = map(str, at)
             mine = known[known["operation"].eq(operation) & known["gpu"].eq(gpu)]
@@ -92,7 +97,7 @@ class Inputs:
             best = order.index[-1] if len(order) else every["set"].iloc[0]
             here = frame["set"].eq(best) & frame["gpu"].eq(gpu)
             kept |= here & frame["operation"].isin([operation, *every.loc[here, "roof"].unique()])
-        return frame[kept]
+        return self.frame[kept]
 
 
 def read_inputs(rows: Path | None, out: Path | None, kind: str, ours: str = "") -> Inputs:
@@ -107,7 +112,7 @@ def read_inputs(rows: Path | None, out: Path | None, kind: str, ours: str = "") 
     rows = rows or REFERENCE
     frame, folder = load(rows), rows.parent if rows.is_file() else rows
     cards = ", ".join(sorted(frame["gpu"].unique())[:3])
-    print(f"{len(frame):,} rows of {cards}, read from {rows}")
+    print(f"{len(frame):,} rows of {cards}, read from {rows}", flush=True)
     beside = folder.parent if folder.resolve() == REFERENCE.resolve() else folder
     out = out or beside / kind
     if out.is_symlink():
@@ -137,7 +142,7 @@ def load(rows: Path | str) -> pd.DataFrame:
     if not rows.exists():
         raise RowsError(f"{rows}: no such folder; `make sweep` makes rows, --rows names them")
     sets: dict[str, str] = {}
-    read: list[Row] = []
+    read, known = list[Row](), dict[str, Any]()
     for path in rows_files(rows):
         folder = visible(_set_of(path, rows), LONGEST_NAME)
         for row in read_rows(path):
@@ -150,12 +155,11 @@ def load(rows: Path | str) -> pd.DataFrame:
                 raise RowsError(f"{rows}: more than {MOST_ROWS:,} rows; name a part of it")
     if not read:
         raise RowsError(f"no rows in {rows}: run `make sweep`, or name a folder that has some")
-    lines, known = derive(latest(read)), dict[int, Any]()
-    for line in lines:
+    for line in (lines := derive(latest(read))):
         line["set"] = sets[line["sweep"]]
         line |= {name: visible(line[name], LONGEST_NAME) or "(no name)" for name in _NAMES}
         for name in _TEXTS:
-            if (one := id(line[name])) not in known:  # many rows share one object
+            if (one := repr(line[name])) not in known:  # many rows have the same ones
                 known[one] = shown(line[name])
             line[name] = known[one]
     frame = pd.DataFrame(lines, dtype=object)  # pyarrow strings are slower to group

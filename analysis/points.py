@@ -9,6 +9,7 @@ module defines the mean of ratios, its interval and the share of a roof.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -95,26 +96,24 @@ def points(frame: pd.DataFrame, operation: str = OPERATION, ours: str = "") -> p
     roofs = set(frame.loc[mine, "roof"]) - {operation}
     known = sorted(frame.loc[mine, "kernel"].unique())
     own = ours or next((name for name in known if maker(name) == OURS), "")
-    by = frame["kernel"].map(maker)
+    here = frame[mine | frame["operation"].isin(roofs)]
+    here = here[timed(here) & here["timer"].isin(list(TIMERS))].dropna(subset="compulsory_bytes")
+    mine, by = here["operation"] == operation, here["kernel"].map(maker)
     # an A/A sweep has each kernel under two marked names; those are no rivals
-    role = pd.Series("", frame.index, dtype=object)
-    bounds = frame["bounds"].eq(True) & ~frame["kernel"].str.contains("-")
-    role[frame["operation"].isin(roofs) & bounds] = ROOF
+    role = pd.Series("", here.index, dtype=object)
+    role[~mine & here["bounds"].eq(True) & ~here["kernel"].str.contains("-")] = ROOF
     role[mine & ~by.isin(["", OURS])] = "peer"
-    role[mine & (frame["kernel"] == own)] = "ours"
-    here = frame.assign(role=role, by=by, operation=operation)
-    here = here[timed(frame) & (role != "") & frame["timer"].isin(list(TIMERS))]
-    here = here.dropna(subset="compulsory_bytes").rename_axis("label").reset_index()
+    role[mine & (here["kernel"] == own)] = "ours"
     grids = TUNED if operation == OPERATION else {*named_grids()} - {"tutorial"}
-    tuned = {*SEEN, *(n for grid in grids for _, n, _ in named_grids()[grid])}
-    here = here.assign(tuned=here["cols"].isin(tuned)).astype({"compulsory_bytes": "int64"})
+    tuned = here["cols"].isin({*SEEN, *(n for grid in grids for _, n, _ in named_grids()[grid])})
+    here = here.assign(role=role, by=by, operation=operation, tuned=tuned, label=here.index)
+    here = here.loc[role != "", [*COLUMNS, "settings"]].astype({"compulsory_bytes": "int64"})
     # an edited kernel leaves stale rows before the newest one
     visit = [*PLACE, *VISIT]
     here = here.drop_duplicates([*visit, "kernel", "settings"], keep="last")
     here = here.sort_values("time_us", kind="stable").drop_duplicates([*visit, "kernel"])
-    roles = here.groupby(visit)["role"]
-    both = roles.transform(lambda found: {"ours", "peer"} <= set(found)).astype(bool)
-    kept = (here[both] if len(here) else here)[COLUMNS].rename(columns=NAMED)
+    roles = here.assign(role=here["role"].mask(here["role"] == ROOF)).groupby(visit)["role"]
+    kept = here[roles.transform("nunique") == 2][COLUMNS].rename(columns=NAMED)
     peers, one_set = kept[kept["role"] == "peer"], [*SPOKEN, "set"]
     places = peers.drop_duplicates([*PLACE, "set"]).groupby(one_set).size()
     sets = peers.groupby(one_set)["kernel"].agg(["nunique", "size"])
@@ -168,8 +167,7 @@ def pairs(found: pd.DataFrame, over: str = "peers") -> pd.DataFrame:
         others = found[found["kernel"] == over]
     elif over not in (ROOF, "peers"):
         others = others[others["by"] == over]
-    columns = [*PLACE, *VISIT, "kernel", "us", "low_us", "high_us"]
-    columns += ["samples_us", "bytes", "label", "suspect"]
+    columns = [*PLACE, *VISIT, "kernel", "us", "samples_us", "bytes", "label", "suspect"]
     mine = found[found["role"] == "ours"]
     both = mine.merge(others[columns], on=[*PLACE, *VISIT], suffixes=("", "_rival"))
     both = both.rename(columns={"us_rival": "rival_us", "kernel": "own", "kernel_rival": "kernel"})
@@ -187,24 +185,25 @@ def pairs(found: pd.DataFrame, over: str = "peers") -> pd.DataFrame:
 def ratios(found: pd.DataFrame, over: str = "peers") -> pd.DataFrame:
     """How many times as fast as a rival ours is, at each place; `pairs` explains ``over``.
 
+    Over the roof it is the share of the roof's bandwidth that ours reaches: if both move equal
+    bytes, the roof's time over ours. Where arithmetic takes longer than the roof, it is the time of
+    the arithmetic over ours.
+
     Returns:
         A line per place: the first of its `pairs`, with ``ratio``, ``low`` and ``high`` over its
-        visits, mean ``us`` and ``rival_us``, ``large``, ``short``, ``name``, ``labels`` and
-        ``above_roof``: in most visits ours beats the roof by more than its interval, no win.
+        visits, mean ``us`` and ``rival_us``, ``large``, ``short``, ``name``, ``labels``, ``visits``
+        (their names and logarithms, for `geomean`) and ``above_roof``: in most visits ours beats
+        the roof by more than its interval, no win.
     """
-    both, each = pairs(found, over), list[dict[str, Any]]()
-    for _, one in both.groupby(PLACE, sort=False):
-        times = one["samples_us_rival"].tolist(), one["samples_us"].tolist()
-        mean = estimate.of_rounds(*times, recordings=list(one["recording"]))
-        each.append(
-            dict(zip(ENDS, (mean.value, mean.low, mean.high), strict=True))
-            | {name: geometric_mean(one[name]) for name in ("us", "rival_us")}
-            | {"above_roof": bool(one["above_roof"].mean() > 0.5)}
-            | {"labels": tuple(map(int, [*one["label"], *one["label_rival"]]))}
-        )
-    names = [*ENDS, "us", "rival_us", "above_roof", "labels"]
-    lines = both.drop_duplicates(PLACE).reset_index(drop=True)
-    lines = lines.assign(**pd.DataFrame(each, columns=names))
+    if over == ROOF:  # where arithmetic takes an unknown time, the time of moving is no bound
+        found = found[~(found["flops"].gt(0) & found["arithmetic_us"].isna())]
+    both, places = pairs(found, over), dict[Any, list[Any]]()
+    logs = np.log(both["rival_us"] * both["less"] / _held_to_roof(found, both))
+    for one in both.assign(log=logs).itertuples(index=False):
+        places.setdefault(tuple(getattr(one, name) for name in PLACE), []).append(one)
+    names = [*ENDS, "us", "rival_us", "above_roof", "labels", "visits"]
+    each = pd.DataFrame((_place(visits, over) for visits in places.values()), columns=names)
+    lines = both.drop_duplicates(PLACE).reset_index(drop=True).assign(**each)
     sizes = lines["rows"].astype(str) + "×" + lines["cols"].astype(str)
     return lines.assign(
         large=lines["bytes"] >= LARGE_BYTES,
@@ -213,29 +212,24 @@ def ratios(found: pd.DataFrame, over: str = "peers") -> pd.DataFrame:
     )
 
 
-def shares(found: pd.DataFrame) -> pd.DataFrame:
-    """The share of the roof's bandwidth that ours reaches, at each place that has a roof.
-
-    If both move equal bytes it is the roof's time over ours. Where arithmetic takes longer than the
-    roof, it is the time of the arithmetic over ours.
-
-    Returns:
-        A line per place like `ratios`. ``share`` equals ``ratio``; ``ratio``, ``low`` and ``high``
-        are shares, not percent.
-    """
-    # where arithmetic takes an unknown time, the time of moving is no bound
-    found = found[~(found["flops"].gt(0) & found["arithmetic_us"].isna())]
-    lines = ratios(found, ROOF)
-    lines[ENDS] = lines[ENDS].mul(lines["less"], axis=0)
-    places = pairs(found, ROOF).groupby(PLACE, sort=False)
-    for at, share, (_, one) in zip(lines.index, lines["ratio"], places, strict=True):
-        if one["arithmetic_us"].notna().all():
-            us = geometric_mean(one["arithmetic_us"])
-            samples, recordings = one["samples_us"].tolist(), one["recording"].tolist()
-            own = estimate.of_rounds(samples, recordings=recordings)
-            if us / own.value > share:
-                lines.loc[at, ENDS] = [us / own.value, us / own.high, us / own.low]
-    return lines.assign(share=lines["ratio"])
+def _place(visits: Sequence[Any], over: str) -> dict[str, Any]:
+    """The columns that `ratios` adds, of the lines of `pairs` at one place."""
+    own, recordings = [one.samples_us for one in visits], [one.recording for one in visits]
+    mean = estimate.of_rounds([one.samples_us_rival for one in visits], own, recordings=recordings)
+    ends = [end * visits[0].less for end in (mean.value, mean.low, mean.high)]
+    times = [one.arithmetic_us for one in visits]
+    if over == ROOF and not pd.isna(times).any():
+        us, mean = geometric_mean(times), estimate.of_rounds(own, recordings=recordings)
+        if us / mean.value > ends[0]:
+            ends = [us / mean.value, us / mean.high, us / mean.low]
+    return {
+        **dict(zip(ENDS, ends, strict=True)),
+        "us": geometric_mean(one.us for one in visits),
+        "rival_us": geometric_mean(one.rival_us for one in visits),
+        "above_roof": 2 * sum(one.above_roof for one in visits) > len(visits),
+        "labels": (*(one.label for one in visits), *(one.label_rival for one in visits)),
+        "visits": [(one.recording, one.round, one.log) for one in visits],
+    }
 
 
 def mean_share(each: pd.Series) -> float:
@@ -243,21 +237,21 @@ def mean_share(each: pd.Series) -> float:
     return geometric_mean(each.dropna().clip(upper=1))
 
 
-def geomean(found: pd.DataFrame, over: str = "peers") -> Mean | None:
-    """The geometric mean over all points of a rival's time over ours; None without points.
+def geomean(lines: pd.DataFrame) -> Mean | None:
+    """The geometric mean over places, lines of `ratios`, of a rival's time over ours, or None.
 
     A time of ours above the roof is no win: in the mean the roof's time replaces it. The interval
     is over recordings if all of them share nearly all points (`NEARLY_ALL`), over the rounds of a
     single recording, or over widths if recordings have different ones. Otherwise, as for a single
     round, it is the mean of the points' own intervals.
     """
-    both = pairs(found, over)
-    if both.empty:
+    if lines.empty:
         return None
-    logs = np.log(both["rival_us"] * both["less"] / _held_to_roof(found, both))
-    point = both.groupby(PLACE, sort=False).ngroup()
-    times = both.assign(log=logs, point=point, recording=_joined_cards(both))
-    each = times.groupby("point").agg({"log": "mean", "cols": "first", "recording": "nunique"})
+    every = [(i, *visit) for i, visits in enumerate(lines["visits"]) for visit in visits]
+    times = pd.DataFrame(every, columns=["point", *VISIT, "log"])
+    times["recording"] = _joined_cards(times)
+    each = times.groupby("point").agg({"log": "mean", "recording": "nunique"})
+    each["cols"] = lines["cols"].to_numpy()
     value, recordings = math.exp(each["log"].mean()), times["recording"].nunique()
     everywhere = each.index[each["recording"] == recordings]
     if times.groupby(VISIT).ngroups > 1 and len(everywhere) >= NEARLY_ALL * len(each):
@@ -274,8 +268,8 @@ def geomean(found: pd.DataFrame, over: str = "peers") -> Mean | None:
         high = math.exp(float(estimate.quantile(0.025, len(widths) - 1)) * error)
         low, units = 1 / high, "widths"
     else:
-        lines, units = ratios(found, over), "samples"
         low, high = (geometric_mean(lines[end] / lines["ratio"]) for end in ("low", "high"))
+        units = "samples"
     ends = value * low, value * high
     return Mean(value, *ends, points=len(each), recordings=recordings, units=units)
 
@@ -291,8 +285,8 @@ def _held_to_roof(found: pd.DataFrame, both: pd.DataFrame) -> Floats:
     return np.where(above, np.fmax(own, held["rival_us"] * held["less"]), own)
 
 
-def _joined_cards(both: pd.DataFrame) -> pd.Series:
+def _joined_cards(times: pd.DataFrame) -> pd.Series:
     """The recordings; cards that split the points of one sweep count as one recording."""
-    sweep = both["recording"].str.split("/").str[0]
-    again = both.assign(_sweep=sweep).duplicated(["_sweep", *PLACE, "round"])
-    return both["recording"].where(sweep.isin(sweep[again]), sweep)
+    sweep = times["recording"].str.split("/").str[0]
+    again = times.assign(_sweep=sweep).duplicated(["_sweep", "point", "round"])
+    return times["recording"].where(sweep.isin(sweep[again]), sweep)

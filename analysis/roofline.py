@@ -11,7 +11,7 @@ import pandas as pd
 
 from analysis.__main__ import finish
 from analysis.figures.lines import ROOF_SHARE, LineFigure
-from analysis.figures.style import file_name, ordered
+from analysis.figures.style import Page, file_name, ordered
 from analysis.format import Table, table, texts, write_table
 from analysis.load import Inputs, read_inputs
 from analysis.published import OPERATION
@@ -61,13 +61,12 @@ def run(options: argparse.Namespace) -> int:
     if points.empty:
         needs = "it needs timed rows and rows of their roof, at the same shapes"
         raise RowsError(f"{inputs.rows}: no roofline can be drawn: {needs}")
-    made = []
+    found, pages = check_table(points), list[Page]()
     for name in points["operation"].unique():
         query, stem = Query(4096, "float32", operation=name), file_name("roofline", name)
-        for page in LineFigure(stem, f"Share of the roof: {name}", query, ROOF_SHARE).pages(inputs):
-            made += page.files(inputs.out)
-    found = check_table(points)
-    finish([*made, *write_table(inputs.out, "roofline", found)])
+        pages += LineFigure(stem, f"Share of the roof: {name}", query, ROOF_SHARE).pages(inputs)
+    finish(path for page in pages for path in page.files(inputs.out))
+    finish(write_table(inputs.out, "roofline", found))
     print(f"\n{found.plain()}\n")
     share = f"{points['explained'].mean():.0%} of {len(points):,} points"
     print(f"{share} are explained by traffic within 10 %.")

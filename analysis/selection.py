@@ -53,7 +53,7 @@ class Selection:
     @cached_property
     def points(self) -> pd.DataFrame:
         """One row per variant and size: the visit of median time, or the first if all failed."""
-        return middle_visits(name_variants(self.recorded), self.query.over)
+        return middle_visits(name_variants(self.recorded))
 
     @property
     def exact(self) -> bool:
@@ -174,28 +174,29 @@ def name_variants(frame: pd.DataFrame) -> pd.DataFrame:
     """Adds ``variant``: the kernel's name, with the tunables that distinguish its settings."""
     names = pd.Series(index=frame.index, dtype=object)
     # two operations may each have a kernel of one name
-    for (_, kernel), given in frame.groupby(["operation", "kernel"])["params"]:
-        every = given.map(_flat)  # a function's options are a mapping of their own
-        distinct = {json.dumps(params): params for params in every}.values()
-        keys = sorted({key for params in distinct for key in params})
+    for (_, kernel), given in frame.groupby(["operation", "kernel"])[["settings", "params"]]:
+        # a function's options are a mapping of their own
+        every = dict(zip(given["settings"], given["params"].map(_flat), strict=True))
+        keys = sorted({key for params in every.values() for key in params})
         # not named: a tunable missing in older rows, or None, which lets the kernel choose
-        varying = [k for k in keys if len({json.dumps(p[k]) for p in distinct if k in p}) > 1]
-        names[every.index] = [
-            " ".join([str(kernel), *(f"{k}={p[k]}" for k in varying if p.get(k) is not None)])
-            for p in every
-        ]
+        varying = [k for k in keys if len({json.dumps(p[k]) for p in every.values() if k in p}) > 1]
+        named = {
+            text: " ".join([str(kernel), *(f"{k}={p[k]}" for k in varying if p.get(k) is not None)])
+            for text, p in every.items()
+        }
+        names[given.index] = given["settings"].map(named)
     return frame.assign(variant=names)
 
 
-def middle_visits(frame: pd.DataFrame, over: str) -> pd.DataFrame:
-    """One row per variant and size: that of median time, with the widest interval of all visits.
+def middle_visits(frame: pd.DataFrame) -> pd.DataFrame:
+    """One row per variant and shape: that of median time, with the widest interval of all visits.
 
     It is a recorded row, not an average of GB/s, so all its columns belong together.
     """
     visit = ["sweep", "operation", "variant", "rows", "cols", "card", "round"]
     # An edited kernel or an updated library leaves stale rows before the newest one.
     newest = frame.drop_duplicates(visit, keep="last").reset_index(drop=True)
-    point = ["operation", "variant", over]
+    point = ["operation", "variant", "rows", "cols"]
     good = undisturbed(newest[timed(newest)], point).sort_values("time_us", kind="stable")
     groups = good.groupby(point)
     by = [good[name] for name in point]

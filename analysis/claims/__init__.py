@@ -56,7 +56,7 @@ def run(options: argparse.Namespace) -> int:
             tables[stem if gpu == written[0] else f"{stem}-{slug(gpu)}"] = made
             if made.notes:
                 print(f"{made.title}, {made.notes[0]}")
-    finish([path for stem, one in tables.items() for path in write_table(inputs.out, stem, one)])
+    finish(path for stem, one in tables.items() for path in write_table(inputs.out, stem, one))
     return 0
 
 

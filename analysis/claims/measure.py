@@ -91,7 +91,7 @@ class Card:
             rival = both.assign(**added)
             rival["samples_us"] = rival[sums].to_numpy().tolist()
         rows = [rival.assign(role="peer", kernel=top, by=""), ours.assign(role="ours", by="")]
-        return _compared(pd.concat(rows, ignore_index=True), top, ANY, needs, mean)
+        return _compared(beside.ratios(pd.concat(rows, ignore_index=True), top), needs, mean)
 
     def rival(
         self,
@@ -114,7 +114,9 @@ class Card:
             return Points(needs=needs)
         found = where.of(found[found["cache"] == "cold"])
         timer = next((one for one in CLOCKS[clock] if (found["timer"] == one).any()), "")
-        return _compared(found[found["timer"] == timer], over, where, needs, mean, as_gap)
+        lines = where.of(self.inputs.ratios(operation, over))
+        lines = lines[lines["cache"].eq("cold") & lines["timer"].eq(timer)]
+        return _compared(lines, needs, mean, as_gap)
 
     def times(self, kernel: str, where: Where = ANY, doubtful: bool = True) -> Points:
         """A kernel's time at each place, µs; ``doubtful=False`` leaves out times above the roof."""
@@ -236,19 +238,16 @@ def implied(
     return Points(numbers, exact=True)
 
 
-def _compared(
-    found: pd.DataFrame, over: str, where: Where, needs: str, mean: bool, as_gap: bool = False
-) -> Points:
-    """The ratios of `analysis.points` at some of its points, or their mean; gaps are in µs."""
-    lines = where.of(beside.shares(found) if over == beside.ROOF else beside.ratios(found, over))
+def _compared(lines: pd.DataFrame, needs: str, mean: bool, as_gap: bool = False) -> Points:
+    """Ratios of `analysis.points`, or their mean; gaps are in µs."""
     if as_gap:
-        lines[ENDS] = lines[ENDS].sub(1).mul(lines["us"], axis=0)
+        lines = lines.assign(**lines[ENDS].sub(1).mul(lines["us"], axis=0))
     columns = lines[[*PLACE, *ENDS, "labels"]].itertuples(index=False)
     numbers = {(m, n, dtype): Estimate(*ends).of(labels) for m, n, dtype, *ends, labels in columns}
     every = Points(numbers, needs, gain=1)
     if not (mean and every):
         return every
-    one = beside.geomean(found.merge(lines[beside.PLACE]), over)
+    one = beside.geomean(lines)
     assert one is not None
     note = f"{every.range} over {one.points} points, interval over {one.units}"
     labels = [label for each in lines["labels"] for label in each]

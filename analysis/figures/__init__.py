@@ -144,5 +144,5 @@ def run(options: argparse.Namespace) -> int:
     missing = [one.needs for one in figures if one.id not in {made.id for made, _ in drawn}]
     if not drawn:
         raise RowsError(f"{inputs.rows}: no figure can be drawn: {'; '.join(missing)}")
-    finish([path for _, page in drawn for path in page.files(inputs.out)], missing)
+    finish((path for _, page in drawn for path in page.files(inputs.out)), missing)
     return 0

@@ -88,9 +88,10 @@ def kernels(inputs: Inputs) -> Named:
                     "memory, MN": number_text(mine["matrices"].max(), 2),
                     "largest error": mine["relative_error"].max(),
                 }
-                known = mine[[*BITS]].agg(["sum", "count"]).astype(str)
-                bits = (known.loc["sum"] + " of " + known.loc["count"]).replace("0 of 0", "–")
-                lines.append(line | bits.rename(BITS).to_dict())
+                for name, text in BITS.items():
+                    known = mine[name].dropna()
+                    line[text] = f"{known.sum()} of {len(known)}" if len(known) else "–"
+                lines.append(line)
         title = f"Every kernel in one line: {card_of(str(gpu)).name}"
         made = table(title, pd.DataFrame(lines), texts("kernels"), points.drop(columns="kernel"))
         yield f"kernels-{slug(str(gpu))}", made

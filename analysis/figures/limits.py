@@ -15,7 +15,7 @@ from analysis.figures import style
 from analysis.figures.lines import LineFigure
 from analysis.figures.style import DOT, INK, Figure, Page, file_name, slug, style_of
 from analysis.load import Inputs
-from analysis.points import NEEDS, PLACE, SHORT_US
+from analysis.points import ENDS, NEEDS, PLACE, SHORT_US
 from analysis.published import OPERATION
 from analysis.selection import TIMERS, Query, Selection
 from experiments.data.cards import card_of
@@ -39,12 +39,10 @@ def _limits(inputs: Inputs) -> list[Page]:
         peer = "public softmax" if operation == OPERATION else f"peer of {operation}"
         longest = found["arithmetic_us"].notna().any()
         roof = f"{'longest' if longest else found['roof'].iloc[0]} roof"
-        for group in limit.groups(found):
-            shares = limit.shares(group)[[*PLACE, "share", "low", "high"]]
-            lines = limit.ratios(group).merge(shares, on=PLACE, suffixes=("", "_share"))
-            if lines.empty:
-                continue
-            one, frame = group.iloc[0], inputs.frame
+        shares = inputs.ratios(operation, limit.ROOF)[[*PLACE, *ENDS]]
+        every = inputs.ratios(operation).merge(shares, on=PLACE, suffixes=("", "_share"))
+        for lines in limit.groups(every):
+            one, frame = lines.iloc[0], inputs.frame
             card, timer = card_of(one["gpu"]).name, TIMERS.get(one["timer"], one["timer"])
             same = ["set", "gpu", "timer", "cache"]
             alike = frame[same].eq(one[same]).all(axis=1)
@@ -55,7 +53,7 @@ def _limits(inputs: Inputs) -> list[Page]:
             subtitle = DOT.join([card, timer, *widths, ", ".join(lines["dtype"].unique())])
             title = f"At the limit: the {roof} and the best {peer}"
             draw = partial(_draw_points, lines=lines, roof=roof)
-            name, size = file_of("limits", group), style.stacked_size(2)
+            name, size = file_of("limits", lines), style.stacked_size(2)
             made.append(Page(name, title, subtitle, small, draw, size, operation))
     return made
 
@@ -65,7 +63,7 @@ def _draw_points(canvas: style.Canvas, lines: pd.DataFrame, roof: str) -> None:
     own = str(lines["own"].iloc[0])
     upper, lower = style.stacked(canvas, 2)
     lower.set_yscale("log", base=2)
-    shares = lines.assign(ratio=lines["share"], low=lines["low_share"], high=lines["high_share"])
+    shares = lines.assign(**{end: lines[f"{end}_share"] for end in ENDS})
     for ax, points in ((upper, shares.assign(kernel=own)), (lower, lines)):
         ax.set_xscale("log", subs=[])
         _dots(ax, points)

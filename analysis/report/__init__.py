@@ -30,7 +30,7 @@ from analysis.figures.style import Figure, Page, slug, theme
 from analysis.format import Table, visible
 from analysis.load import Inputs, read_inputs, rows_hash
 from analysis.published import OPERATION, sources
-from analysis.tables import tables_of
+from analysis.tables import TABLES, tables_of
 from experiments.data.cards import card_of
 from experiments.data.files import RowsError, read_json, write_file
 
@@ -71,7 +71,9 @@ def page(inputs: Inputs) -> str:
     every = list(pictures(inputs))
     drawn, more = every[:MOST_PICTURES], len(every) - MOST_PICTURES
     needs = {one.id: one.needs for one in FIGURES if one not in {figure for figure, _ in every}}
-    (tables, lacking), gpus = tables_of(inputs), [*inputs.by_gpu]
+    found, gpus = {name: tables_of(inputs, name) for name in TABLES}, [*inputs.by_gpu]
+    lacking = [f"{name} needs {TABLES[name][0]}" for name in found if not found[name]]
+    tables = {stem: table for one in found.values() for stem, table in one.items()}
     by_card = sorted(tables, key=lambda name: [slug(gpu) in name for gpu in gpus][::-1])
     tables = {name: tables[name] for name in by_card}
     lines, first = (tables.pop(name, None) for name in ("operations", FIRST))
@@ -179,8 +181,7 @@ def _shown(figure: Figure | LineFigure, page: Page) -> dict[str, Any]:
 def _opening(inputs: Inputs) -> dict[str, Any]:
     """The origin of the page: how many rows, of which cards, recorded when, by which code."""
     frame = inputs.frame
-    environments = {id(one): one for one in frame["environment"]}.values()
-    commits = Counter(str(one["commit"])[:12] for one in environments if one.get("commit"))
+    commits = Counter(str(one["commit"])[:12] for one in frame["environment"] if one.get("commit"))
     counts = frame["status"].value_counts().items()
     folder = inputs.rows if inputs.rows.is_dir() else inputs.rows.parent
     try:

@@ -72,8 +72,8 @@ def _main_table(title: str, rows: pd.DataFrame, operation: str) -> Table:
     alike = (rows["timer"] == timer) & (rows["cache"] == cache)
     rows = name_variants(rows[alike | ~timed(rows)])
     own = rows[rows["operation"] == operation]
-    at = [rows[(rows["rows"] == m) & (rows["cols"] == n)] for m, n in _key_shapes(own)]
-    points = pd.concat([middle_visits(one, "cols") for one in at], ignore_index=True)
+    at = pd.MultiIndex.from_frame(rows[["rows", "cols"]]).isin(_key_shapes(own))
+    points = middle_visits(rows[at]).sort_values(["rows", "cols"], kind="stable")
     points = points.drop_duplicates(["rows", "cols", "variant"], keep="last", ignore_index=True)
     points["good"] = good = timed(points)
     wins = good & ~points["above_roof"] & (points["operation"] == operation)
@@ -279,28 +279,21 @@ TABLES: Mapping[str, tuple[str, Callable[[Inputs], Named]]] = {
 }
 
 
-def tables_of(inputs: Inputs, asked: Sequence[str] = ()) -> tuple[dict[str, Table], list[str]]:
-    """Every table that the inputs allow, by its files' name, and what each of the others needs.
-
-    ``asked`` are names of `TABLES`; none stands for all of them.
-    """
-    made: dict[str, Table] = {}
-    missing = []
-    for name, (needs, make) in TABLES.items():
-        if not asked or name in asked:
-            found = {stem: table for stem, table in make(inputs) if table.lines}
-            made |= found
-            missing += [] if found else [f"{name} needs {needs}"]
-    return made, missing
+def tables_of(inputs: Inputs, name: str) -> dict[str, Table]:
+    """The tables of one name in `TABLES` that the inputs allow, by the names of their files."""
+    return {stem: one for stem, one in TABLES[name][1](inputs) if one.lines}
 
 
 def run(options: argparse.Namespace) -> int:
     """Writes each table as Markdown and CSV, and prints the paths."""
     asked = only(options.only, list(TABLES))
     inputs = read_inputs(options.rows, options.out, "tables", options.ours)
-    tables, missing = tables_of(inputs, asked)
-    if not tables:
+    names, missing = [one for one in TABLES if not asked or one in asked], list[str]()
+    for name in names:
+        tables = tables_of(inputs, name)
+        finish(path for stem, one in tables.items() for path in write_table(inputs.out, stem, one))
+        missing += [] if tables else [f"{name} needs {TABLES[name][0]}"]
+    if len(missing) == len(names):
         raise RowsError(f"{inputs.rows}: no table can be written: {'; '.join(missing)}")
-    files = [path for stem, one in tables.items() for path in write_table(inputs.out, stem, one)]
-    finish(files, missing)
+    finish([], missing)
     return 0

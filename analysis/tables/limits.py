@@ -14,9 +14,9 @@ from analysis import points as limit
 from analysis.estimate import geometric_mean
 from analysis.figures.limits import file_of
 from analysis.figures.style import protocol, slug, variant_order
-from analysis.format import Cell, Named, Table, keys_of, number_text, table, texts
+from analysis.format import BEHIND, Cell, Named, Table, keys_of, number_text, table, texts
 from analysis.load import Inputs
-from analysis.points import ENDS, LARGE_BYTES, MAKERS, PLACE, SHORT_US, maker, ratios
+from analysis.points import ENDS, LARGE_BYTES, MAKERS, PLACE, ROOF, SHORT_US, maker
 from analysis.published import OPERATION
 from analysis.selection import TIMERS, undisturbed
 from experiments.data.cards import card_of
@@ -27,15 +27,20 @@ from experiments.data.statistics import unconverged
 POINT = ["gpu", "rows", "cols", "dtype"]
 SPEED = "speed / fastest public"
 PYTORCHS = ("torch", "compile")  # makers of kernels that come with PyTorch
+RIVALS = {"best": "peers", "torch": "torch", "roof": ROOF}  # by the names of columns
 FEW_ROWS = 64  # so few rows do not fill a card by themselves; they are averaged apart
 
 
 def limits(inputs: Inputs) -> Named:
     """At every shape each public kernel's time, ours and the roof's, softmax first."""
-    for found in inputs.points.values():
+    for operation, found in inputs.points.items():
         failed = _failures(inputs.frame, found)
-        for group in limit.groups(found):
-            yield file_of("limits", group), _shapes(inputs.frame, group, failed)
+        every = inputs.ratios(operation)
+        for name, over in RIVALS.items():
+            ends = inputs.ratios(operation, over).set_index(PLACE)[ENDS]
+            every = every.join(ends.add_prefix(f"{name}_"), on=PLACE)
+        for group, lines in zip(*map(limit.groups, (found, every)), strict=True):
+            yield file_of("limits", group), _shapes(inputs.frame, group, lines, failed)
 
 
 def _failures(frame: pd.DataFrame, found: pd.DataFrame) -> Mapping[Any, dict[str, str]]:
@@ -50,28 +55,25 @@ def _failures(frame: pd.DataFrame, found: pd.DataFrame) -> Mapping[Any, dict[str
     }
 
 
-def _shapes(frame: pd.DataFrame, group: pd.DataFrame, failures: Mapping[Any, Any]) -> Table:
-    """A line per place of one group."""
-    lines, role = ratios(group), group.drop_duplicates("kernel").set_index("kernel")["role"]
+def _shapes(
+    frame: pd.DataFrame, group: pd.DataFrame, lines: pd.DataFrame, failures: Mapping[Any, Any]
+) -> Table:
+    """A line per place of one group; ``lines`` have the ratios of each of `RIVALS`."""
+    role = group.drop_duplicates("kernel").set_index("kernel")["role"]
     own, first = lines["own"].iloc[0], group.iloc[0]
     failed = [failures.get(at, {}) for at in lines[POINT].itertuples(index=False, name=None)]
     peers = {*role.index[role == "peer"], *(name for one in failed for name in one)}
     roofs = sorted(role.index[role == "roof"], key=variant_order)
     public = [*sorted(peers, key=limit.peer_order), own]
     alone = undisturbed(group, [*PLACE, "kernel"]).groupby([*PLACE, "kernel"])
-    times = alone["us"].agg(geometric_mean).unstack("kernel")
-    at = lines.set_index(PLACE)
-    data = at[["tuned"]].assign(moved_bytes=at["bytes"])
-    for name in (*roofs, *public):
-        data[f"{name}_us"] = times.get(name, math.nan)
-    data["best_peer"] = at["kernel"]
-    rivals = {"best": lines, "torch": ratios(group, "torch"), "roof": limit.shares(group)}
-    for name, one in rivals.items():
-        data[[f"{name}_{end}" for end in ENDS]] = one.set_index(PLACE)[ENDS]
-    data = data.assign(above_roof=at["above_roof"]).reset_index()
+    times = alone["us"].agg(geometric_mean).unstack("kernel").reindex(columns=[*roofs, *public])
+    at, lines = lines.set_index(PLACE), lines.reset_index(drop=True)
+    data = at[["tuned"]].assign(moved_bytes=at["bytes"]).join(times.add_suffix("_us"))
+    names = [f"{name}_{end}" for name in RIVALS for end in ENDS]
+    data = data.assign(best_peer=at["kernel"]).join(at[[*names, "above_roof"]]).reset_index()
     data["failed"] = ["; ".join(f"{name}: {how}" for name, how in one.items()) for one in failed]
-    behind = [keys_of(frame, labels) for labels in lines["labels"]]
-    data[["keys", "recordings"]] = pd.DataFrame(behind, dtype=object)
+    for name, (column, joined) in BEHIND.items():
+        data[name] = lines["labels"].explode().map(frame[column]).groupby(level=0).agg(joined)
     fastest = data[[f"{name}_us" for name in public]].min(axis=1)
     shown = pd.DataFrame({"M×N": data["rows"].astype(str) + "×" + data["cols"].astype(str)})
     shown["dtype"], shown["MB"] = data["dtype"], data["moved_bytes"] / 1e6
@@ -84,14 +86,13 @@ def _shapes(frame: pd.DataFrame, group: pd.DataFrame, failures: Mapping[Any, Any
             ],
             dtype=object,
         )
-    ends = zip(data["best_low"], data["best_high"], strict=True)
-    shares = data["roof_ratio"].map(lambda one: "–" if pd.isna(one) else f"{100 * one:.1f} %")
     shown["fastest public"] = data["best_peer"]
     shown["× fastest public"] = data["best_ratio"].map("{:.3f}".format)
     shown["× fastest public"] += lines["short"].map("~".__mul__)
+    ends = zip(data["best_low"], data["best_high"], strict=True)
     shown["95 %"] = [f"{low:,.3f}–{high:,.3f}" for low, high in ends]
     shown["× torch"] = data["torch_ratio"].map(lambda one: number_text(one, 2))
-    shown["of roof"] = shares + lines["above_roof"].map("!".__mul__)
+    shown["of roof"] = data["roof_ratio"].map(_percent) + lines["above_roof"].map("!".__mul__)
     late = int(group["stop_reason"].map(unconverged).ne("").sum())
     notes = texts("limits", late=late, times=len(group), short=SHORT_US)
     widths = "tuned widths" if first["tuned"] else "other widths"
@@ -103,21 +104,22 @@ def headline(inputs: Inputs) -> Named:
     """Softmax: ours against the fastest public kernel and a copy, under the first protocol."""
     if OPERATION not in inputs.points:
         return
-    found, protocol = inputs.points[OPERATION], ["gpu", "timer", "cache"]
-    found = found[(found[protocol] == found.iloc[0][protocol]).all(axis=1)]
-    large, tuned = found["bytes"] >= LARGE_BYTES, found["tuned"].astype(bool)
-    few = found["rows"] <= FEW_ROWS
-    rival, name = _rival(found[large] if large.any() else found)
-    answered = _has(found, rival)
+    lines, protocol = inputs.ratios(OPERATION), ["gpu", "timer", "cache"]
+    lines = lines[(lines[protocol] == lines.iloc[0][protocol]).all(axis=1)]
+    found = inputs.points[OPERATION].merge(lines[PLACE])
+    large, tuned = lines["large"], lines["tuned"].astype(bool)
+    few = lines["rows"] <= FEW_ROWS
+    rival, name = _rival(lines[large] if large.any() else lines)
+    answered = _has(lines, found, rival)
     parts = {
-        f"large, tuned widths, {name} answers": found[large & ~few & answered & tuned],
-        f"large, other widths, {name} answers": found[large & ~few & answered & ~tuned],
-        f"large, {name} fails": found[large & ~few & ~answered],
-        f"large, {FEW_ROWS} rows or fewer": found[large & few],
-        "small, tuned widths": found[~large & tuned],
-        "small, other widths": found[~large & ~tuned],
+        f"large, tuned widths, {name} answers": lines[large & ~few & answered & tuned],
+        f"large, other widths, {name} answers": lines[large & ~few & answered & ~tuned],
+        f"large, {name} fails": lines[large & ~few & ~answered],
+        f"large, {FEW_ROWS} rows or fewer": lines[large & few],
+        "small, tuned widths": lines[~large & tuned],
+        "small, other widths": lines[~large & ~tuned],
     }
-    every = {text: _summary(inputs.frame, part) for text, part in parts.items()}
+    every = {text: _summary(inputs, OPERATION, part) for text, part in parts.items()}
     data = pd.DataFrame({"shapes": text} | line for text, line in every.items() if line)
     if data.empty:
         return
@@ -129,7 +131,7 @@ def headline(inputs: Inputs) -> Named:
     shown["ours is slower at"] = [
         f"{n}; worst {x:.3f} at {at}" if n else "none" for n, x, at in worst
     ]
-    first, own = found.iloc[0], found.loc[found["role"] == "ours", "kernel"].iloc[0]
+    first, own = found.iloc[0], lines["own"].iloc[0]
     many, timer = found["recording"].nunique(), TIMERS.get(first["timer"], first["timer"])
     where = f"{first['gpu']}, recordings: {many}, {timer}, {first['cache']} L2"
     notes = texts("headline", where=where, own=own, large=f"{LARGE_BYTES / 1e6:.0f} MB")
@@ -145,32 +147,34 @@ def operations(inputs: Inputs) -> Named:
     """
     cards = pd.concat([pd.Series(dtype=str), *(one["gpu"] for one in inputs.points.values())])
     for i, gpu in enumerate(cards.value_counts().index):
-        every = {name: one[one["gpu"] == gpu] for name, one in inputs.points.items()}
-        mine = {name: one for name, one in every.items() if len(one)}
+        mine = {name: one[one["gpu"] == gpu] for name, one in inputs.points.items()}
         if made := _operations(inputs, mine, f"Every operation: {card_of(gpu).name}"):
             yield f"operations-{slug(gpu)}" if i else "operations", made
 
 
 def _operations(inputs: Inputs, points: Mapping[str, pd.DataFrame], title: str) -> Table | None:
     lines = []
-    for operation, every in points.items():
-        first = limit.groups(every)[0]
+    for operation, found in ((name, one) for name, one in points.items() if len(one)):
+        first, every = limit.groups(found)[0], inputs.ratios(operation)
         if not first["by"].isin(PYTORCHS).any():  # other rivals alone say little
             continue
-        large = first["bytes"] >= LARGE_BYTES
-        found = first[large] if large.any() else first
-        same = every["timer"].eq(first["timer"].iloc[0]) & every["bytes"].ge(LARGE_BYTES)
+        every = every[every["gpu"] == first["gpu"].iloc[0]]
+        places = limit.groups(every)[0]
+        if first["bytes"].ge(LARGE_BYTES).any():
+            places = places[places["large"]]
+        same = every["timer"].eq(first["timer"].iloc[0]) & every["large"]
         other = limit.geomean(every[same & ~every["tuned"]])
-        rival, name = _rival(found)
+        rival, name = _rival(places)
+        found = found.merge(places[PLACE])
         alone = found.loc[found["role"] == "peer", "by"].isin(PYTORCHS).all()
-        answered = _has(found, rival)
-        if not (numbers := _summary(inputs.frame, found[answered])):
+        answered = _has(places, found, rival)
+        if not (numbers := _summary(inputs, operation, places[answered])):
             continue
-        failed = limit.geomean(found[~answered])
+        failed = limit.geomean(places[~answered])
         arithmetic = found["arithmetic_us"].notna().any()
         line = {
             "operation": operation,
-            "our kernel": found.loc[found["role"] == "ours", "kernel"].iloc[0],
+            "our kernel": places["own"].iloc[0],
             "main rival": name + " (no library)" * bool(alone),
             "if it fails": failed and f"{failed.value:.2f} at {failed.points}",
             "other widths": other and f"{other.value:.2f} at {other.points}",
@@ -209,22 +213,21 @@ def mixed_code(rows: pd.DataFrame) -> list[str]:
     return [*several, *(f"{one} by an edited or unnamed commit" for one in sorted({*unclean}))]
 
 
-def _summary(frame: pd.DataFrame, found: pd.DataFrame) -> dict[str, Any]:
-    """The numbers of some points in one line, with its rows; empty if no point has a ratio."""
-    mean, lines = limit.geomean(found), ratios(found)
-    if mean is None:
+def _summary(inputs: Inputs, operation: str, lines: pd.DataFrame) -> dict[str, Any]:
+    """The numbers of some lines of `Inputs.ratios` in one, with its rows; empty if of none."""
+    if (mean := limit.geomean(lines)) is None:
         return {}
+    shares = inputs.ratios(operation, ROOF)[[*PLACE, "ratio"]].merge(lines[PLACE])["ratio"]
     slower = lines[lines["high"] < 1].sort_values("ratio")  # the whole interval lies below 1
     labels = sorted({label for one in lines["labels"] for label in one})
-    keys, recordings = keys_of(frame, labels)
     return {
         **{"points": mean.points, "ratio": mean.value, "low": mean.low, "high": mean.high},
         **{"median": lines["ratio"].median(), "interval_over": mean.units},
         "recordings_used": mean.recordings,
-        **{"share": limit.mean_share(limit.shares(found)["share"]), "slower": len(slower)},
+        **{"share": limit.mean_share(shares), "slower": len(slower)},
         **{"worst": slower["ratio"].min(), "worst_at": "".join(slower["name"][:1])},
-        "not_one_code": "; ".join(mixed_code(frame.loc[labels])),
-        **{"keys": keys, "recordings": recordings},
+        "not_one_code": "; ".join(mixed_code(inputs.frame.loc[labels])),
+        **dict(zip(BEHIND, keys_of(inputs.frame, labels), strict=True)),
     }
 
 
@@ -238,13 +241,13 @@ def _percent(share: float) -> str:
     return "–" if math.isnan(share) else f"{100 * share:.1f} %"
 
 
-def _rival(found: pd.DataFrame) -> tuple[str, str]:
+def _rival(lines: pd.DataFrame) -> tuple[str, str]:
     """The public kernel that is the fastest at most points, and its maker's name."""
-    kernel = next(iter(ratios(found)["kernel"].value_counts().index), "")
+    kernel = next(iter(lines["kernel"].value_counts().index), "")
     return kernel, MAKERS.get(maker(kernel), maker(kernel))
 
 
-def _has(found: pd.DataFrame, kernel: str) -> pd.Series:
+def _has(lines: pd.DataFrame, found: pd.DataFrame, kernel: str) -> pd.Series:
     """Which lines lie at a place where ``kernel`` has a time."""
     timed = pd.MultiIndex.from_frame(found.loc[found["kernel"] == kernel, PLACE])
-    return pd.Series(pd.MultiIndex.from_frame(found[PLACE]).isin(timed), found.index)
+    return pd.Series(pd.MultiIndex.from_frame(lines[PLACE]).isin(timed), lines.index)

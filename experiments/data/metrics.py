@@ -38,12 +38,11 @@ def plausible(rows: Sequence[Row]) -> list[Row]:
 
     Its kernel kept an answer, or returned before it was done. No ratio, figure or claim uses it.
     """
-    near = _neighbours(rows)
     return [
         row.model_copy(update={"status": "implausible", "reason": why})
-        if (why := _implausible(row, _roof(row, near[neighbourhood(row)])))
+        if (why := _implausible(row, _roof(row, near)))
         else row
-        for row in rows
+        for row, near in zip(rows, _neighbours(rows), strict=True)
     ]
 
 
@@ -65,8 +64,7 @@ def _implausible(row: Row, roof: Row | None) -> str:
 
 
 def derive(rows: Sequence[Row]) -> list[dict[str, Any]]:
-    """Rows, `plausible`, as dictionaries with their `derived` columns."""
-    rows = plausible(rows)
+    """Rows as dictionaries with their `derived` columns."""
     return [vars(row) | own for row, own in zip(rows, derived(rows), strict=True)]
 
 
@@ -83,19 +81,19 @@ def derived(rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
     ``fraction_of_roof`` is of the roof that takes longest: effective over roof bandwidth, or
     ``arithmetic_us`` over the time if that is more.
     """
-    near = _neighbours(rows)
-    for row in rows:
-        own = _derived(row, near[neighbourhood(row)]) if timed(row) else {}
+    for row, near in zip(rows, _neighbours(rows), strict=True):
+        own = _derived(row, near) if timed(row) else {}
         about = {"recording": row.recording, "roof": row.roof or COPY, "bounds": bounds(row)}
         yield dict.fromkeys(DERIVED) | own | about
 
 
-def _neighbours(rows: Sequence[Row]) -> dict[tuple[Any, ...], list[Row]]:
-    """The timed rows of each neighbourhood, fastest first."""
-    found = defaultdict[tuple[Any, ...], list[Row]](list)
-    for row in sorted(filter(timed, rows), key=lambda one: one.time_us or 0.0):
-        found[neighbourhood(row)].append(row)
-    return found
+def _neighbours(rows: Sequence[Row]) -> list[list[Row]]:
+    """For each row the timed rows of its neighbourhood, fastest first."""
+    places, found = [*map(neighbourhood, rows)], defaultdict[tuple[Any, ...], list[Row]](list)
+    for at, row in sorted(zip(places, rows, strict=True), key=lambda one: one[1].time_us or 0.0):
+        if timed(row):
+            found[at].append(row)
+    return [found[at] for at in places]
 
 
 def _roof(row: Row, near: Iterable[Row]) -> Row | None:
@@ -166,9 +164,9 @@ def compared(rows: Sequence[Row], names: Sequence[str] = ()) -> list[dict[str, A
         interval, ``_low`` to ``_high``, divides opposite ends of the two times' intervals. NaN
         where there is nothing to compare.
     """
-    near, makers, found = _neighbours(rows), kernel_makers(), []
-    for row in rows:
-        there = near[neighbourhood(row)] if timed(row) else []
+    makers, found = kernel_makers(), []
+    for row, near in zip(rows, _neighbours(rows), strict=True):
+        there = near if timed(row) else []
         own = names if row.kernel in names else [row.kernel]
         rivals = [r for r in there if r.operation == row.operation and r.kernel not in own]
         by_torch = [one for one in rivals if makers.get(one.kernel) == "torch"]

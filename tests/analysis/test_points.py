@@ -11,7 +11,7 @@ import pytest
 from analysis.claims.measure import Card, Where
 from analysis.estimate import log_reach
 from analysis.load import Inputs, Records, load
-from analysis.points import all_points, geomean, pairs, points, ratios, shares
+from analysis.points import all_points, geomean, pairs, points, ratios
 from experiments.data.rows import Row
 from tests.analysis.plausible import interpreted, row, write
 
@@ -89,26 +89,27 @@ def test_the_roof_is_the_faster_copy_and_beating_it_is_flagged(tmp_path: Path) -
         *("copy_triton", "torch", "torch")
     ]
     assert ratios(found, "quack").empty
-    share = shares(found).iloc[0]
-    assert share["share"] == pytest.approx(0.97)
+    share = ratios(found, "roof").iloc[0]
+    assert share["ratio"] == pytest.approx(0.97)
     assert not share["above_roof"]
     beaten = of(tmp_path / "2", rows + timed("copy", 120.0, 120.0, 120.0))
-    assert shares(beaten).iloc[0]["above_roof"]
+    assert ratios(beaten, "roof").iloc[0]["above_roof"]
     # in a mean such a time counts as the roof's: 150 over 120
-    assert (geomean(found).value, geomean(beaten).value) == pytest.approx((1.5, 1.25))
+    means = [geomean(ratios(one)).value for one in (found, beaten)]
+    assert means == pytest.approx([1.5, 1.25])
 
 
 def test_the_mean_is_geometric_and_its_interval_is_over_rounds(tmp_path: Path) -> None:
     # the points are far apart, which says nothing of the mean; the rounds agree to a thousandth
     rows = beside({256: [2.0, 2.002, 1.998], 4096: [8.0, 8.008, 7.992]})
-    mean = geomean(of(tmp_path, rows))
+    mean = geomean(ratios(of(tmp_path, rows)))
     assert (mean.points, mean.units) == (2, "rounds")
     assert mean.value == pytest.approx(4.0)
     reach = 4.3027 * math.sqrt(2 / 2) * 1e-3 / math.sqrt(3)  # t, s and √R by hand
     assert math.log(mean.high / mean.value) == pytest.approx(reach, rel=0.01)
     single = of(tmp_path / "single", beside({256: [2.0], 4096: [2.0]}))
-    assert geomean(single, "quack") is None
-    mean = geomean(single)
+    assert geomean(ratios(single, "quack")) is None
+    mean = geomean(ratios(single))
     assert mean.units == "samples"
     assert (mean.low, mean.high) == pytest.approx((2 * 0.99 / 1.01, 2 * 1.01 / 0.99))
 
@@ -118,7 +119,7 @@ def test_of_several_recordings_the_interval_is_over_them(tmp_path: Path) -> None
     for i, host in enumerate(hosts):  # folders below one, as three recordings lie
         by_width = {256: [host, host * 1.01], 4096: [host, host * 0.99]}
         write(tmp_path / f"{i}", beside(by_width, sweep=f"limits-{i}"))
-    mean = geomean(points(load(tmp_path)))
+    mean = geomean(ratios(points(load(tmp_path))))
     assert (mean.recordings, mean.units) == (3, "recordings")
     assert mean.value == pytest.approx((1.1 * 1.2 * 1.25) ** (1 / 3), rel=1e-4)
     assert mean.high / mean.value == pytest.approx(math.exp(log_reach(hosts)), rel=0.01)
@@ -127,7 +128,7 @@ def test_of_several_recordings_the_interval_is_over_them(tmp_path: Path) -> None
 def test_where_recordings_drew_their_own_widths_the_interval_is_over_widths(tmp_path: Path) -> None:
     # both recordings agree on the one width that they share, which says nothing of the others
     rows = beside({1024: [1.1], 300: [1.0], 500: [1.3]}, sweep="r0")
-    mean = geomean(of(tmp_path, rows + beside({1024: [1.1], 700: [1.6]}, sweep="r1")))
+    mean = geomean(ratios(of(tmp_path, rows + beside({1024: [1.1], 700: [1.6]}, sweep="r1"))))
     assert (mean.units, mean.points) == ("widths", 4)
     assert mean.value == pytest.approx((1.1 * 1.0 * 1.3 * 1.6) ** 0.25)
     logs = [math.log(x) for x in (1.1, 1.0, 1.3, 1.6)]
@@ -141,7 +142,7 @@ def test_cards_that_shared_the_points_of_a_sweep_made_one_recording(tmp_path: Pa
     rows += beside({256: [2.02], 4096: [1.12]}, sweep="r1")
     for card, by_width in enumerate(({256: [2.01]}, {4096: [1.11]})):
         rows += beside(by_width, sweep="r2", card=card, environment={"mark": "ab"[card] * 8})
-    mean = geomean(of(tmp_path, rows))
+    mean = geomean(ratios(of(tmp_path, rows)))
     assert (mean.recordings, mean.units) == (3, "recordings")
 
 
@@ -158,7 +159,7 @@ def test_an_operation_has_its_own_kernels_roof_and_bytes(tmp_path: Path) -> None
     loss = found["cross_entropy"]
     assert line(loss)["kernel"] == "ce_quack"
     assert loss["tuned"].all()
-    share = shares(loss).iloc[0]["share"]  # of unlike bytes it is one of bandwidths
+    share = ratios(loss, "roof").iloc[0]["ratio"]  # of unlike bytes it is one of bandwidths
     assert share == pytest.approx(0.24 / 0.25 * (size + 12 * 4096) / (size + 2 * 4096))
     [ours] = frame.loc[frame["kernel"] == "ce_auto", "fraction_of_roof"]
     assert share == pytest.approx(ours)

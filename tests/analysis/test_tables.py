@@ -25,7 +25,7 @@ def make(name: str, folder: Path, rows: list[Row], **more: Any) -> dict[str, Tab
     """The tables of one maker, by stem; ``records`` and ``declared`` lie beside the rows."""
     frame, records = load(write(folder, rows)), Records(**more.get("records", {}))
     inputs = Inputs(folder, folder, frame, records, more.get("declared", {}))
-    return tables_of(inputs, [name])[0]
+    return tables_of(inputs, name)
 
 
 def lines_of(table: Table, *columns: int) -> dict[tuple[str, ...], dict[str, str]]:
@@ -42,12 +42,12 @@ def data_of(table: Table) -> pd.DataFrame:
     return table.data
 
 
-def test_a_table_that_cannot_be_made_says_what_it_needs(tmp_path: Path) -> None:
+def test_a_table_that_cannot_be_made_says_what_it_needs(tmp_path: Path, refused: Refused) -> None:
     rows = [row("fused", 256, time_us=None, status="crashed", model_bytes=None)]
     inputs = Inputs(tmp_path, tmp_path, load(write(tmp_path, rows)), Records(), {})
-    made, missing = tables_of(inputs)
-    assert made == {}
-    assert {text.partition(" needs ")[0] for text in missing} == TABLES.keys()
+    assert not any(tables_of(inputs, name) for name in TABLES)
+    found = refused("tables", "--rows", str(tmp_path))
+    assert all(f"{name} needs {needs}" in found for name, (needs, _) in TABLES.items())
 
 
 def test_main_is_of_one_operation_marks_the_fastest_and_never_calls_l2_a_win(

@@ -13,7 +13,7 @@ import pytest
 
 from analysis.__main__ import main
 from analysis.load import Inputs, read_inputs
-from analysis.points import LARGE_BYTES, geomean
+from analysis.points import ROOF, geomean
 from analysis.published import sources
 from analysis.report import page
 from analysis.tables import tables_of
@@ -98,16 +98,15 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Inputs, Read]:
 
 def test_the_result_is_the_mean_of_the_points_in_every_digit(made: tuple[Inputs, Read]) -> None:
     inputs, found = made
-    softmax = inputs.points["softmax"]
-    large = softmax[(softmax["bytes"] >= LARGE_BYTES) & softmax["tuned"]]
-    mean, copy = geomean(large), geomean(large, "roof")
+    every = (inputs.ratios("softmax", over) for over in ("peers", ROOF))
+    mean, copy = (geomean(one[one["large"] & one["tuned"]]) for one in every)
     assert mean
     assert copy
     text = found.text("result")
     assert f"Our softmax is {mean.value:.2f} times as fast as the fastest public" in text
     assert f"{100 * min(copy.value, 1):.1f} % of the speed of a plain copy" in text
-    for table in tables_of(inputs, ["headline", "operations"])[0].values():
-        for line in table.lines:
+    for name in ("headline", "operations"):
+        for line in (table := tables_of(inputs, name)[name]).lines:
             assert " ".join(line) in text, line
     line = dict(zip(table.heads, table.lines[0], strict=True))
     assert f"{line['speed / fastest public']} times as fast" in found.text("operations")
