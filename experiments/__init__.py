@@ -1,8 +1,21 @@
 """Measures kernels: sweeps, workers, rows. ``from experiments import bench, sweep``."""
 
+import sys
 from typing import Any
 
 __all__ = ["bench", "sweep"]
+
+
+def interrupts_on_one_line() -> None:
+    """Makes Ctrl-C print a line, not a traceback, until `errors.command` takes over."""
+
+    def shown(kind: type[BaseException], error: BaseException, trace: Any) -> None:
+        if issubclass(kind, KeyboardInterrupt):
+            print("interrupted", file=sys.stderr)
+        else:
+            sys.__excepthook__(kind, error, trace)
+
+    sys.excepthook = shown
 
 
 def __getattr__(name: str) -> Any:

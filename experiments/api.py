@@ -14,9 +14,10 @@ import math
 import re
 import tempfile
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import redirect_stdout
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
+from types import CodeType
 from typing import TYPE_CHECKING, Any
 
 from experiments.data.errors import Parser, SweepFailed, UserError, command
@@ -115,13 +116,16 @@ def bench(
 def _sweep(overrides: Sequence[str], out: str | Path | None) -> list[tuple[str, Row]]:
     """Runs a sweep as the command line does, without its table; returns labels and rows."""
     place = [] if out is None else [f"out={_quoted(Path(out).resolve())}"]
-    with redirect_stdout(io.StringIO()):
+    dry = any(word.startswith("dry_run=") for word in overrides)
+    with nullcontext() if dry else redirect_stdout(io.StringIO()):
         try:
             found: list[tuple[str, Row]] = act_on([*overrides, *place]) or []  # Slurm returns none
         except SweepFailed as failed:
             found = [*failed.found]
             if not found:
                 raise UserError("the sweep ended before its points were measured") from None
+        except UserError as error:  # without Hydra's own, which lists every option
+            raise UserError(str(error)) from None
     return found
 
 
@@ -141,7 +145,7 @@ def written(function: Callable[..., Any], folder: Path) -> str:
     if code is None or not name.isidentifier():
         raise UserError(f"{function!r} is no function that can be measured; name FILE.py::FUNCTION")
     file = Path(code.co_filename)
-    around = [*code.co_freevars, *({*code.co_names} & {*function.__globals__} - {*IMPORTS})]
+    around = [*code.co_freevars, *({*_names(code)} & {*function.__globals__} - {*IMPORTS})]
     alone = function.__module__ == "__main__" and not around  # no need to run its script again
     if file.is_file() and file.suffix == ".py" and not code.co_freevars and not alone:
         return f"{file}::{name}"
@@ -156,6 +160,14 @@ def written(function: Callable[..., Any], folder: Path) -> str:
     needed = [line for one, line in IMPORTS.items() if re.search(rf"\b{one}\b", source)]
     path.write_text("\n".join([*needed, "\n", source]), encoding="utf-8")
     return f"{path}::{name}"
+
+
+def _names(code: CodeType) -> Iterator[str]:
+    """The names that code reads, its nested functions included."""
+    yield from code.co_names
+    for one in code.co_consts:
+        if isinstance(one, CodeType):
+            yield from _names(one)
 
 
 def measured(
@@ -237,15 +249,17 @@ def _verdict(row: Row, line: Mapping[str, Any]) -> str:
         return ": ".join(filter(None, [row.status, row.reason]))
     if row.time_us is None:
         return "right; interpreted, not timed"
+    left_out = [f"{line['left_out']} suspect, left out"] * bool(line["left_out"])
     if not line["best_other"]:
-        return "nothing to compare with"
+        return "; ".join(["nothing to compare with", *left_out])
     floor = CPU_NOISE
     if row.device == "cuda":  # equal sweeps on an H200 exceed the floor in at most 5 % of cases
         ranges = json.loads(NOISE.read_text(encoding="utf-8"))["ranges"]
         floor = next(x["floor"] for x in ranges if row.time_us < (x["below_us"] or math.inf))
     slower = "slower" if line["over_best_high"] < 1 - floor else "no difference"
     doubts = {reason.partition(":")[0] for reason in row.suspect}
-    return "; ".join(["faster" if line["over_best_low"] > 1 + floor else slower, *sorted(doubts)])
+    verdict = "faster" if line["over_best_low"] > 1 + floor else slower
+    return "; ".join([verdict, *sorted(doubts), *left_out])
 
 
 def _cells(line: dict[str, Any]) -> list[str]:

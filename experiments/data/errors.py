@@ -36,6 +36,11 @@ def on_one_line(text: str) -> str:
     return re.sub(r"\s*\n\s*", ", ", text)
 
 
+def printable(text: str) -> str:
+    """A text whose control characters, which would act on a terminal, are escaped."""
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
 def anonymous(error: BaseException) -> str:
     """An error as one line of at most 300 characters, without paths, user or name of this host."""
     text = " ".join(str(error).encode("utf-8", "replace").decode().split())
@@ -71,9 +76,9 @@ def command(
         if verbose:
             traceback.print_exc()
         text = str(error)
-        if isinstance(error, OSError) and error.strerror and error.filename:
-            text = f"{error.filename}: {error.strerror}"
-        text = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in on_one_line(text))
+        if isinstance(error, OSError) and error.strerror:
+            text = f"{error.filename or 'writing'}: {error.strerror}"
+        text = printable(on_one_line(text))
         print("error:", text if len(text) <= LONGEST else f"{text[:LONGEST]}…", file=sys.stderr)
         return 2
     except KeyboardInterrupt:

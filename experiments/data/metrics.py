@@ -156,24 +156,28 @@ def gbps(size_bytes: float, time_us: float) -> float:
 def compared(rows: Sequence[Row], names: Sequence[str] = ()) -> list[dict[str, Any]]:
     """How each row's kernel compares with the others of its shape, protocol, round and card.
 
-    Kernels called ``names`` are not compared with each other.
+    Kernels called ``names`` are compared with each other only where there is no other kernel. A
+    suspect row is nobody's rival and nobody's roof.
 
     Returns:
         For each row ``share`` of the roof, and its speed over the fastest other kernel by PyTorch
-        (``over_torch``) and over the fastest of all (``over_best``, named in ``best_other``). The
-        interval, ``_low`` to ``_high``, divides opposite ends of the two times' intervals. NaN
-        where there is nothing to compare.
+        (``over_torch``) and over the fastest of all (``over_best``, named in ``best_other``);
+        ``left_out`` names the kernels whose rows are suspect. The interval, ``_low`` to ``_high``,
+        divides opposite ends of the two times' intervals. NaN where there is nothing to compare.
     """
     makers, found = kernel_makers(), []
     for row, near in zip(rows, _neighbours(rows), strict=True):
-        there = near if timed(row) else []
-        own = names if row.kernel in names else [row.kernel]
-        rivals = [r for r in there if r.operation == row.operation and r.kernel not in own]
+        there = [one for one in near if timed(row)]
+        beside = [r for r in there if r.operation == row.operation and r.kernel != row.kernel]
+        beside = [r for r in beside if {row.kernel, r.kernel} - {*names}] or beside
+        rivals = [r for r in beside if not r.suspect]
         by_torch = [one for one in rivals if makers.get(one.kernel) == "torch"]
-        line = _ratio("share", _roof(row, there), row)
+        line = _ratio("share", _roof(row, [r for r in there if not r.suspect]), row)
         for name, others in (("over_torch", by_torch), ("over_best", rivals)):
             line |= _ratio(name, next(iter(others), None), row)
-        found.append(line | {"best_other": rivals[0].kernel if rivals else ""})
+        doubted = ", ".join(r.kernel for r in beside if r.suspect)
+        best = rivals[0].kernel if rivals else ""
+        found.append(line | {"best_other": best, "left_out": doubted})
     return found
 
 

@@ -14,6 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemaini
 from rich.progress import Progress as Bar
 from rich.table import Column, Table
 
+from experiments.data.errors import printable
 from experiments.data.files import write_file
 from experiments.data.metrics import compared, derived, timed
 from experiments.data.rows import Row
@@ -55,7 +56,7 @@ class Progress(Bar):
     """
 
     def __init__(self, total: int, done_before: int) -> None:
-        console = Console(stderr=True)
+        console = Console(stderr=True, force_jupyter=False)
         super().__init__(
             BarColumn(24),
             MofNCompleteColumn(),
@@ -85,6 +86,7 @@ class Progress(Bar):
 
     def note(self, line: str) -> None:
         """Prints a line as it is: rich would wrap and colour a plain log's lines."""
+        line = printable(line)
         self.console.print(line, markup=False, highlight=False, emoji=False, soft_wrap=True)
 
 
@@ -152,8 +154,9 @@ def print_table(names: Sequence[str], lines: Sequence[Sequence[str]]) -> None:
 
     No cell of the others is cut off, and the last line says what is left out.
     """
-    console = Console()
-    console = console if console.is_terminal else Console(width=PLAIN_WIDTH)
+    console = Console(force_jupyter=False)  # a notebook's cells hold what is returned
+    if not console.is_terminal:
+        console = Console(width=PLAIN_WIDTH, force_jupyter=False)
     columns = {name: [line[i] for line in lines] for i, name in enumerate(names)}
     columns = {name: cells for name, cells in columns.items() if any(cells)}
     left_out = []

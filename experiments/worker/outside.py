@@ -144,9 +144,11 @@ def _traffic_of(text: Any, operation: Operation) -> Traffic:
         return operation.compulsory
     writes = operation.compulsory.writes
     try:
-        if not re.fullmatch(r"[MN0-9+*/() .-]{1,100}", str(text)):
+        if not re.fullmatch(r"(?:[MN+/() -]|(?<!\*)\*|\d+(?:\.\d+)?){1,100}", str(text)):
             raise ValueError
         total = sympy.sympify(str(text), locals={"M": M, "N": N})
+        if not sympy.expand(total - writes).subs({M: 64, N: 64}) >= 0:
+            raise UserError(f"traffic={text} is less than what must be written, {writes}")
         return Traffic(reads=sympy.expand(total - writes), writes=writes)
     except (ValueError, TypeError, SyntaxError, sympy.SympifyError):
         raise UserError(f"traffic={text} is no formula in M and N, such as 3*M*N") from None

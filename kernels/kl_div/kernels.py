@@ -64,13 +64,12 @@ MANY = 4096  # rows that a cut is for, whatever M is
 # of rows of shorter vectors; and registers a thread, so that an SM holds 32 warps
 STREAMS, STREAM_REGISTERS = ((256, 4), (512, 8), (2048, 8)), 64
 NARROW = 6144  # elements of a row, up to which a cluster is the faster one for a loss
-LONG = 32768  # elements of a 16-bit row with a gradient, beyond which it waits in shared memory
+LONG = 49152  # elements of a row with a gradient, beyond which it waits in shared memory
 WIDEST = 262144  # float32 elements of two rows that an H200's largest cluster holds
 LOG2E = 1.4426950408889634
-# Of rows that wait there: programs and warps of a cluster, the most chunks of a row; chunks in
-# registers, and registers a thread. An H200 then holds 16 to 20 warps an SM, and some 200 KB
-CLUSTERS = (4, 4, 16), (8, 4, 16), (16, 4, 13), (8, 8, 16), (16, 8, 16)
-IN_REGISTERS, REGISTERS = 3, 96
+# Of rows that wait there: programs and warps of a cluster, and the most chunks of a row; and of how
+# many chunks three are in registers, else one. An H200 then holds 16 to 24 warps an SM
+CLUSTERS, MANY_CHUNKS = ((4, 4, 16), (8, 4, 16), (16, 4, 13), (8, 8, 16), (16, 8, 16)), 13
 
 
 class KlAuto(OnCluster):
@@ -128,7 +127,9 @@ class KlAuto(OnCluster):
             plan = _plan_of(self, *kind)
         if plan is not None:
             how = Constants(plan.how(student, parts.vector, parts.ends), reverse, each)
-            registers = REGISTERS if plan.shared else None
+            registers = None  # a thread's
+            if plan.shared:
+                registers = 96 if plan.chunks >= MANY_CHUNKS else 80
             return plan.launch(_on_cluster, rows, arguments, how, registers)
         wide = longest == 4 or cols > 1 << 16
         lanes, warps = STREAMS[wide if parts.vector == longest else 2]
@@ -145,25 +146,27 @@ def _plan_of(
 ) -> Cut | None:
     """The cut of rows read by the longest vectors; None where a stream takes them.
 
-    A long 16-bit row with a gradient gets the first cluster in which all of its chunks but the
-    last three or four can wait in shared memory.
+    A long row with a gradient gets the first cluster in which all of its chunks but a few can wait
+    in shared memory; a float32 row that the registers of programs of eight warps hold, those.
     """
     cols, width = shape[1], LONGEST // dtype.itemsize
     asked = kernel.programs or kernel.num_warps
     wide_loss = cols > NARROW and not (gradient or asked)
     if wide_loss or OnCluster.unsupported(kernel, shape, dtype, device) is not None:
         return None
-    for programs, warps, most in () if asked or cols <= LONG or dtype.itemsize == 4 else CLUSTERS:
+    plan = kernel.plan((MANY, cols), dtype, width, device)
+    held = dtype.itemsize == 4 and plan is not None and plan.warps <= 8
+    for programs, warps, most in () if asked or cols <= LONG or held else CLUSTERS:
         chunk, slots = programs * warps * LANES * width, SLOT * (3 * programs * warps + 1)
         chunks = -(-(cols // width * width) // chunk)
-        shared = chunks - IN_REGISTERS
+        shared = chunks - (3 if chunks >= MANY_CHUNKS else 1)
         bytes_, room = 2 * shared * warps * LANES * LONGEST, 48 << 10
         if bytes_ <= room < bytes_ + slots:  # see `kernels.cluster.cut`
             shared -= 1
         fits = bytes_ + slots <= known(device.shared_bytes_per_block)
         if chunks <= most and fits and programs <= largest_cluster(device):
-            return Cut(programs, warps, chunk, chunks, shared, True)
-    return kernel.plan((MANY, cols), dtype, width, device)
+            return Cut(programs, warps, chunk, chunks, shared, dtype.itemsize == 2)
+    return plan
 
 
 # Loss and gradient; the traffic is by an H200's clusters
@@ -173,7 +176,8 @@ KlGradAuto = variant(KlAuto, KL_DIV_GRAD, moves=Traffic(READS, M * N, write_byte
 
 # --- device code ---
 
-LEAST = constant(-1073741824.0)  # the lowest maximum of a lane, in powers of two
+# The lowest maximum of a lane, in powers of two, and that of a row whose own is lower
+LEAST, LOWEST = constant(-1073741824.0), constant(-1.7e38)
 
 
 # Constants of a launch: how a cluster holds a row (of a stream ``even`` where a tile is a row),
@@ -392,13 +396,15 @@ def _streamed(
         a, b = _tile(rows, 0, vectors, HOW)
         held = a, b
     # logits of 2³⁰ and more are further apart than exp2 reaches, at any rate; an exact one is taken
-    least = tl.full((LANES, 1), LEAST, tl.float32)
-    shift_a, over_a, shift_b, over_b, mean = _of_row(rows, held, ends, vectors, least, rate, HOW)
-    extreme = tl.maximum(tl.abs(shift_a), tl.abs(shift_b)) * rate >= -LEAST
-    if extreme | (over_a != over_a) | (over_b != over_b):
-        least *= 2.0**97
+    rates, least = (rate, rate), (LEAST, LEAST)
+    shift_a, over_a, shift_b, over_b, mean = _of_row(rows, held, ends, vectors, rates, least, HOW)
+    wild_a = (tl.abs(shift_a) * rate >= -LEAST) | (over_a != over_a)
+    wild_b = (tl.abs(shift_b) * rate >= -LEAST) | (over_b != over_b)
+    if wild_a | wild_b:
+        rates = tl.where(wild_a, scales.steep, rate), tl.where(wild_b, scales.steep, rate)
+        least = tl.where(wild_a, LOWEST, LEAST), tl.where(wild_b, LOWEST, LEAST)
         shift_a, over_a, shift_b, over_b, mean = _of_row(
-            rows, held, ends, vectors, least, scales.steep, HOW
+            rows, held, ends, vectors, rates, least, HOW
         )
     if loss is not None:
         divergence = (mean - shift_a + shift_b) * scales.inverse
@@ -429,26 +435,26 @@ def _of_row(
     held: tl.tuple,
     ends: tl.tuple,
     vectors: tl.tensor,
-    least: tl.tensor,
-    rate: tl.tensor,
+    rates: tl.tuple,
+    least: tl.tuple,
     HOW: tl.constexpr,
 ) -> tl.tuple:
     """Of a and of b the shift and 1 / Σ exp(x − shift), NaN where that is 0, and Σ pₐ·(a − b)."""
     LANES: tl.constexpr = HOW.lanes
     zeros = tl.zeros((LANES, 1), tl.float32)
-    lanes = Sums(least, zeros, zeros, least, zeros)
+    lanes = Sums(zeros + least[0], zeros, zeros, zeros + least[1], zeros)
     if HOW.row.ends:
-        lanes = _absorb(lanes, ends, rate)
+        lanes = _absorb(lanes, ends, rates)
     if HOW.row.even:
-        lanes = _absorb(lanes, held, rate)
+        lanes = _absorb(lanes, held, rates)
     else:
         whole = vectors // LANES * LANES
         for start in range(0, whole, LANES):
-            lanes = _absorb(lanes, _tile(rows, start, None, HOW), rate)
+            lanes = _absorb(lanes, _tile(rows, start, None, HOW), rates)
         if whole < vectors:
-            lanes = _absorb(lanes, _tile(rows, whole, vectors, HOW), rate)
-    shift_a, over_a, weight = _joined(lanes.most_a, lanes.sum_a, rate)
-    shift_b, over_b, _ = _joined(lanes.most_b, lanes.sum_b, rate)
+            lanes = _absorb(lanes, _tile(rows, whole, vectors, HOW), rates)
+    shift_a, over_a, weight = _joined(lanes.most_a, lanes.sum_a, rates[0])
+    shift_b, over_b, _ = _joined(lanes.most_b, lanes.sum_b, rates[1])
     return shift_a, over_a, shift_b, over_b, tl.sum(lanes.further * weight)
 
 
@@ -473,11 +479,11 @@ def _read(places: tl.tensor, inside: tl.tensor) -> tl.tensor:
 
 
 @jit
-def _absorb(lanes: Sums, pair: tl.tuple, rate: tl.tensor) -> Sums:
+def _absorb(lanes: Sums, pair: tl.tuple, rates: tl.tuple) -> Sums:
     """The sums of lanes, with the next elements of a and b added."""
     a, b = pair
-    most_a, over_a, power = _raised(lanes.most_a, a, rate)
-    most_b, over_b, other = _raised(lanes.most_b, b, rate)
+    most_a, over_a, power = _raised(lanes.most_a, a, rates[0])
+    most_b, over_b, other = _raised(lanes.most_b, b, rates[1])
     sum_a = lanes.sum_a * over_a + tl.sum(power, 2)
     further = lanes.further * over_a + tl.sum(_weighted(power, a - b), 2)
     return Sums(most_a, sum_a, further, most_b, lanes.sum_b * over_b + tl.sum(other, 2))

@@ -81,15 +81,19 @@ def config(path: Path, function: str, **more: Any) -> dict[str, Any]:
          "changes torch.softmax; nothing that others use may be changed"),
         ("import time\ntime.perf_counter_ns = lambda: 0\ndef f(x): return x\n", "f",
          "changes time.perf_counter_ns"),
+        ("def f(x): return x\n", "f 0", "traffic=0 is less than what must be written, M*N"),
+        ("def f(x): return x\n", "f M.N", "traffic=M.N is no formula in M and N"),
+        ("def f(x): return x\n", "f 9**9**9", "traffic=9**9**9 is no formula in M and N"),
     ],
 )  # fmt: skip
 def test_a_file_that_cannot_be_measured_is_one_line(
     text: str, function: str, complaint: str, written: Written, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    function, _, traffic = function.partition(" ")
     monkeypatch.setattr(torch, "softmax", torch.softmax)  # put back, whatever the file does
     monkeypatch.setattr("time.perf_counter_ns", __import__("time").perf_counter_ns)
     with pytest.raises(UserError) as refused:
-        build_kernel(config(written(text), function))
+        build_kernel(config(written(text), function, traffic=traffic or None))
     assert complaint in str(refused.value)
     assert "\n" not in str(refused.value)
 
@@ -172,7 +176,9 @@ def test_a_function_of_a_notebook_is_measured_from_its_source_or_refused(tmp_pat
     place = function_written(alone, tmp_path)
     assert place == f"{tmp_path / 'mine_cell.py'}::mine"
     assert build_kernel(config(Path(place.partition("::")[0]), "mine"))
-    leaning = cell("def mine(x):\n    return factor * torch.softmax(x, -1)\n", "mine")
+    leaning = cell(
+        "def mine(x):\n    return [factor * torch.softmax(y, -1) for y in [x]][0]\n", "mine"
+    )
     factor = 2.0
 
     def scaled(x: torch.Tensor) -> torch.Tensor:

@@ -21,6 +21,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from kernels.cross_entropy.functions import cross_entropy
 from kernels.functions import softmax
 from kernels.kl_div.functions import kl_div
+from kernels.kl_div.operation import KL_DIV
 from kernels.log_softmax.functions import log_softmax, logprob_entropy, logsumexp
 from tests.conftest import ROOT
 from tests.kernels.conftest import DTYPES
@@ -351,6 +352,22 @@ def test_a_divergence_of_padded_classes_and_from_a_teacher_that_learns(
     leaf, student = torch.randn(3, 96, device=device).requires_grad_(), x.detach().sigmoid()
     found, right = (torch.autograd.grad(f(student, leaf), leaf)[0] for f in (kl_div, divergence))
     torch.testing.assert_close(found, right, rtol=1e-5, atol=1e-6)
+
+
+def test_a_divergence_of_extreme_logits_keeps_its_digits(device: str) -> None:
+    x, teacher = torch.randn(2, 4, 9001, device=device)
+    x[0], teacher[1], x[2] = x[0] * 1e20, teacher[1] - 1e10, x[2] * 1e12
+    teacher[2] = teacher[2] * 1e15
+    teacher[3, ::2] = torch.finfo(teacher.dtype).min
+    found, wanted = (f(x, teacher, reduction="none") for f in (kl_div, divergence))
+    assert (found - wanted).abs().le(1e-6 * KL_DIV.magnitude(x, teacher)).all()
+    x[:, ::3] = teacher[:, ::3] = -math.inf
+    kept = [
+        each.unflatten(1, (-1, 3))[:, :, 1:].flatten(1) for each in (x[:, :9000], teacher[:, :9000])
+    ]
+    wanted = divergence(*kept, reduction="none")
+    found = kl_div(x[:, :9000], teacher[:, :9000], reduction="none")
+    assert (found - wanted).abs().le(1e-6 * KL_DIV.magnitude(*kept)).all()
 
 
 def test_capped_and_large_logits_keep_their_digits(device: str) -> None:
