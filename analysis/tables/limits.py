@@ -160,7 +160,7 @@ def _operations(inputs: Inputs, points: Mapping[str, pd.DataFrame], title: str) 
             continue
         every = every[every["gpu"] == first["gpu"].iloc[0]]
         places = limit.groups(every)[0]
-        if first["bytes"].ge(LARGE_BYTES).any():
+        if places["large"].any():
             places = places[places["large"]]
         same = every["timer"].eq(first["timer"].iloc[0]) & every["large"]
         other = limit.geomean(every[same & ~every["tuned"]])

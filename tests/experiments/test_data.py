@@ -11,6 +11,7 @@ import pytest
 
 from experiments.data.files import LINE_BYTES, RowsError, write_file
 from experiments.data.jobs import TimingConfig
+from experiments.data.metrics import compared
 from experiments.data.rows import MOST_SAMPLES, pack, read_rows, recorded_jobs
 from experiments.data.statistics import Median, median, stop_reason
 from experiments.parent.record import append_row, truncate_torn_line
@@ -110,3 +111,12 @@ def test_sampling_ends_when_it_converged_at_the_cap_or_at_the_time_limit() -> No
     assert stop_reason(noisy, rule, False) == "max_samples"
     assert stop_reason(noisy[:2], rule, True) == "time_limit"
     assert stop_reason([], rule, True) is None
+
+
+def test_a_suspect_row_is_nobodys_rival_and_a_file_is_compared_with_others_first() -> None:
+    doubted = row("fused", 1024, time_us=1.0, suspect=["disturbed: by another process"])
+    rows = [doubted, *(row(name, 1024, time_us=us) for name, us in (("a", 4.0), ("b", 8.0)))]
+    found = [(one["best_other"], one["left_out"]) for one in compared(rows, ["a", "b"])]
+    assert found == [("a", ""), ("", "fused"), ("", "fused")]
+    alone = compared(rows[1:], ["a", "b"])
+    assert [(one["best_other"], one["over_best"]) for one in alone] == [("b", 2.0), ("a", 0.5)]
