@@ -25,11 +25,12 @@ PROTOCOL = ("timer", "cache", "warmup", "min_samples", "max_samples", "precision
 LIBRARIES = ("torch", "triton", "cuda")
 
 # Rough numbers for a dry run: seconds to compile a shape, by backend; samples until the interval is
-# narrow; a device's bytes a second, its flush; the interpreter's row; all else of a point.
+# narrow, which a CPU's hardly is; a device's bytes a second, its flush; the interpreter's row; all
+# else of a point.
 COMPILE_S = {"tilelang": 5.0, "inductor": 1.5, "cute": 0.6, "torchscript": 0.4, "triton": 0.1}
-SAMPLES = 150
+SAMPLES = {"cuda": 150, "cpu": 500}
 BYTES_PER_S = {"cuda": 1.5e12, "cpu": 4e9}
-FLUSH_S = {"cuda": 1e-4, "cpu": 2e-2}
+FLUSH_S = {"cuda": 1e-4, "cpu": 2.5e-2}
 INTERPRETER_S_PER_ROW = 2e-3
 OVERHEAD_S = 0.05
 
@@ -78,7 +79,7 @@ class Point:
         if backend == "interpreter":
             return OVERHEAD_S + INTERPRETER_S_PER_ROW * float(self.declared["rows"])
         moved_s = float(self.declared["model_bytes"]) / BYTES_PER_S[self.device]
-        samples: int = min(SAMPLES, self.job.config["timing"]["max_samples"])
+        samples: int = min(SAMPLES[self.device], self.job.config["timing"]["max_samples"])
         sampling_s = samples * (moved_s + FLUSH_S[self.device])
         return OVERHEAD_S + COMPILE_S.get(backend, 0.0) + sampling_s
 
