@@ -7,7 +7,7 @@ holds are read once, 3MN in all; others stream through tiles twice, 5MN.
 The loss alone is by streams for more than `NARROW` columns, where clusters are slower.
 Idea: a cluster's warps each load their slices of both rows, take their maxima and sums, and send
 the five numbers to all programs of the cluster in one exchange. A stream keeps a maximum and the
-sums of each lane, and rescales them tile by tile. It reads rows of logits of 2³⁰ and more again,
+sums of each lane, and rescales them tile by tile. It reads rows of logits of 2²⁹ and more again,
 exactly. Rows may be unaligned (`kernels.vectors`).
 On chip: both rows, or a tile of each. Long rows (`LONG`) with a gradient wait in shared memory
 but for their last chunks, so that an SM holds more programs; the float32 ones do not.
@@ -395,11 +395,10 @@ def _streamed(
     if HOW.row.even:
         a, b = _tile(rows, 0, vectors, HOW)
         held = a, b
-    # logits of 2³⁰ and more are further apart than exp2 reaches, at any rate; an exact one is taken
+    # logits of 2²⁹ and more are further apart than exp2 reaches, at any rate; an exact one is taken
     rates, least = (rate, rate), (LEAST, LEAST)
     shift_a, over_a, shift_b, over_b, mean = _of_row(rows, held, ends, vectors, rates, least, HOW)
-    wild_a = (tl.abs(shift_a) * rate >= -LEAST) | (over_a != over_a)
-    wild_b = (tl.abs(shift_b) * rate >= -LEAST) | (over_b != over_b)
+    wild_a, wild_b = tl.abs(shift_a) * rate > -0.5 * LEAST, tl.abs(shift_b) * rate > -0.5 * LEAST
     if wild_a | wild_b:
         rates = tl.where(wild_a, scales.steep, rate), tl.where(wild_b, scales.steep, rate)
         least = tl.where(wild_a, LOWEST, LEAST), tl.where(wild_b, LOWEST, LEAST)
@@ -439,7 +438,7 @@ def _of_row(
     least: tl.tuple,
     HOW: tl.constexpr,
 ) -> tl.tuple:
-    """Of a and of b the shift and 1 / Σ exp(x − shift), NaN where that is 0, and Σ pₐ·(a − b)."""
+    """Of a and of b the shift and 1 / Σ exp(x − shift), and Σ pₐ·(a − b)."""
     LANES: tl.constexpr = HOW.lanes
     zeros = tl.zeros((LANES, 1), tl.float32)
     lanes = Sums(zeros + least[0], zeros, zeros, zeros + least[1], zeros)
