@@ -116,8 +116,8 @@ def bench(
 def _sweep(overrides: Sequence[str], out: str | Path | None) -> list[tuple[str, Row]]:
     """Runs a sweep as the command line does, without its table; returns labels and rows."""
     place = [] if out is None else [f"out={_quoted(Path(out).resolve())}"]
-    dry = any(word.startswith("dry_run=") for word in overrides)
-    with nullcontext() if dry else redirect_stdout(io.StringIO()):
+    shown = "dry_run=true" in overrides
+    with nullcontext() if shown else redirect_stdout(io.StringIO()):
         try:
             found: list[tuple[str, Row]] = act_on([*overrides, *place]) or []  # Slurm returns none
         except SweepFailed as failed:

@@ -10,7 +10,8 @@ the five numbers to all programs of the cluster in one exchange. A stream keeps 
 sums of each lane, and rescales them tile by tile. It reads rows of logits of 2²⁹ and more again,
 exactly. Rows may be unaligned (`kernels.vectors`).
 On chip: both rows, or a tile of each. Long rows (`LONG`) with a gradient wait in shared memory
-but for their last chunks, so that an SM holds more programs; the float32 ones do not.
+but for their last chunks, so that an SM holds more programs; float32 rows only where programs of
+eight warps cannot hold them in registers.
 Bits: the cut of a row follows from N, the dtype, the alignment and the card, never from M.
 Source: this project; the online sums of Milakov & Gimelshein 2018, arXiv 1805.02867.
 """
