@@ -5,7 +5,8 @@
     python -m docs.llama_step --head policy      # log-probabilities and an entropy bonus
 
 ``ours`` is one call on the logits as they are, ``torch`` what Hugging Face's models do themselves,
-``compile`` that under torch.compile, and ``liger`` Liger-Kernel's loss, where it is installed.
+``compile`` that under torch.compile; ``in_place``, ours, and ``liger``, Liger-Kernel's where it is
+installed, write the gradient over the logits.
 """
 
 import argparse
@@ -44,15 +45,14 @@ def policy_by_us(logits: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
     return -(logprob + BONUS * entropy).mean()
 
 
+OURS = partial(cross_entropy, dim=-1, dtype=torch.float32)
 HEADS: dict[str, dict[str, Loss]] = {
-    "loss": {"ours": partial(cross_entropy, dim=-1, dtype=torch.float32), "torch": by_torch},
+    "loss": {"ours": OURS, "in_place": partial(OURS, inplace=True), "torch": by_torch},
     "policy": {"ours": policy_by_us, "torch": policy_by_torch},
 }
 
 
-def measured(
-    model: Any, tokens: torch.Tensor, loss: Loss, steps: int
-) -> tuple[float, float, float]:
+def measured(model: Any, tokens: torch.Tensor, loss: Loss, steps: int) -> tuple[float, ...]:
     """The first loss, the median ms of a step, and the peak memory in GiB (0 on a CPU)."""
     found, times = [], []
     for _ in range(steps + 2):  # two to warm up
@@ -68,15 +68,17 @@ def measured(
 
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, float]:
-    """Prints a line for each loss; returns the first step's losses."""
+    """Prints a line for each loss and round; returns the first step's losses."""
     from transformers import LlamaConfig, LlamaForCausalLM
 
     parser = argparse.ArgumentParser(prog="python -m docs.llama_step", description=__doc__)
     parser.add_argument("--head", choices=[*HEADS], default="loss")
     parser.add_argument("--toy", action="store_true", help="a tiny model, also without a GPU")
     parser.add_argument("--steps", type=int, default=20)
+    parser.add_argument("--rounds", type=int, default=1, help="visits to each loss, in turn")
     options = parser.parse_args(arguments)
-    device = "cuda" if torch.cuda.is_available() else "cpu"
+    gpu = torch.cuda.is_available()
+    device, card = ("cuda", torch.cuda.get_device_name()) if gpu else ("cpu", "CPU")
     shape = (512, 32, 2, 2, 17) if options.toy else (128256, 1024, 4, 4, 2049)
     vocabulary, width, layers, batch, length = shape
     torch.manual_seed(0)
@@ -87,13 +89,14 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, float]:
     tokens = torch.randint(vocabulary, (batch, length), device=device)
     losses = dict(HEADS[options.head])
     losses["compile"] = torch.compile(losses["torch"], dynamic=False)
-    if options.head == "loss" and device == "cuda" and find_spec("liger_kernel"):
+    if options.head == "loss" and gpu and find_spec("liger_kernel"):
         from liger_kernel.transformers import LigerCrossEntropyLoss
 
         liger = LigerCrossEntropyLoss()  # it writes the gradient over the logits
         losses["liger"] = lambda x, target: liger(x.flatten(0, -2), target.flatten())
     found = {}
-    for name, loss in losses.items():
+    print(f"{card}, torch {torch.__version__}, logits {batch}×{length - 1}×{vocabulary}")
+    for name, loss in [*losses.items()] * options.rounds:
         found[name], step_ms, peak_gib = measured(model, tokens, loss, options.steps)
         print(f"{name:8} loss {found[name]:.4f}  {step_ms:8.2f} ms a step  {peak_gib:6.2f} GiB")
     return found
