@@ -108,13 +108,17 @@ class RowCluster(OnCluster, RowVariant):
         return plan_of(shape[1], dtype.itemsize, width, device, self.programs, self.num_warps)
 
     @override
-    def run(self, call: Call) -> None:
-        """See `RowVariant`; ``dloss`` is one number for all rows, and there is no ``weight``.
+    def run(self, call: Call, mean: bool = False) -> None:
+        """See `RowVariant`; there is no ``weight``, and ``dloss`` is contiguous or one number.
+
+        Args:
+            call: What is computed.
+            mean: Whether ``lse`` is kept by a loss, and ``lse[M]`` multiplies the gradient.
 
         Raises:
             ValueError: a row does not fit on chip; strided columns fit less.
         """
-        x, options, written = call.x, call.options, call.matrix
+        x, options, written, dloss = call.x, call.options, call.matrix, call.dloss
         entropy, gradient = call.entropy is not None, call.dlogits is not None
         if x.numel() == 0:
             return streaming.run(call)
@@ -155,9 +159,11 @@ class RowCluster(OnCluster, RowVariant):
             gradient=gradient,
             logarithm=call.y is not None,
             capped=capped,
+            each=dloss is not None and dloss.numel() > 1,
+            mean=mean,
         )
         arguments = (
-            *(x, call.target, call.of_target, call.entropy, written, call.lse, call.dloss),
+            *(x, call.target, call.of_target, call.entropy, written, call.lse, dloss),
             Sizes(rows, cols // unit, x.stride(0) // unit, x.stride(1), *strides, ignored),
             Numbers(inverse, 1 / in_cap, smoothing, smoothing / cols, options.z_loss),
         )
@@ -324,6 +330,8 @@ class How(NamedTuple):
     gradient: bool
     logarithm: bool  # whether the log-softmax is written
     capped: bool
+    each: bool  # whether each row's loss has a gradient of its own
+    mean: bool  # whether lse[M] multiplies the gradient, instead of being written
 
 
 # The whole numbers of a launch: lengths in vectors, or in elements of unaligned rows
@@ -702,7 +710,10 @@ def _rows(  # type: ignore[no-untyped-def]
     if target is not None:
         wanted = gl.load(target + number)
     if dloss is not None:
-        upstream = gl.load(dloss)
+        upstream = gl.load(dloss + number if HOW.each else dloss)
+    if HOW.mean:
+        upstream = upstream * gl.load(lse + sizes.rows)
+        lse = None
     values = here.row.load(source, sizes.col_stride, 0, float("-inf"), LOADS)
     if ENDS:
         value_at_end = gl.load(first + here.end, mask=here.at_end, other=float("-inf"))

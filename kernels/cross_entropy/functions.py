@@ -37,7 +37,7 @@ from ..launch import workspace
 from ..overwriting import in_place
 from ..repeat import Layout, dense
 from . import variants
-from .rows import Call, Options, backward, reduce_losses
+from .rows import Call, Options, reduce_losses
 
 SMALL = (torch.float16, torch.bfloat16)
 EXACT = (int, float, float, float, float)  # the types of the numbers among the options
@@ -259,7 +259,7 @@ class _Loss:
         self, logits: Any, target: Any, weight: Any, kept: Any, dloss: Any, dlogits: Any
     ) -> None:
         call = Call(logits, target, self.options, weight, dloss, lse=kept, dlogits=dlogits)
-        backward(call, self.mean)
+        variants.backward(call, self.mean)
 
 
 def _both(plan: Plan, *rows: Any) -> None:

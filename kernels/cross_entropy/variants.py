@@ -116,7 +116,7 @@ class CeBackward(Streaming):
 
     @override
     def run(self, call: Call) -> None:
-        rows.backward(call._replace(block_size=self.block_size, num_warps=self.num_warps))
+        backward(call._replace(block_size=self.block_size, num_warps=self.num_warps))
 
     @override
     def traffic(self) -> Traffic:
@@ -173,10 +173,23 @@ def run(call: Call) -> None:
         rows.run(call)
 
 
+def backward(call: Call, mean: bool = False) -> None:
+    """Like `rows.backward`, which is slower for narrow rows."""
+    dloss, asked = call.dloss, call.block_size or call.num_warps
+    step = 1 if dloss is None or dloss.numel() == 1 else dloss.stride(0)
+    narrow = call.kind == "loss" and call.x.shape[1] <= NARROW and not asked
+    if narrow and step < 2 and clustered(call):
+        if step == 0:  # one number, expanded
+            call = call._replace(dloss=None if dloss is None else dloss[:1])
+        CLUSTER.run(call if mean else call._replace(lse=None), mean)
+    else:
+        rows.backward(call, mean)
+
+
 def clustered(call: Call) -> bool:
     """Whether `run` uses clusters; the answer does not depend on M."""
-    x, written, dloss = call.x, call.matrix, call.dloss
-    if x.numel() == 0 or call.weight is not None or (dloss is not None and dloss.numel() > 1):
+    x, written = call.x, call.matrix
+    if x.numel() == 0 or call.weight is not None:
         return False  # streaming alone takes these
     (width, ends), shape = reading(x, written), (x.shape[0], x.shape[1])
     several, gradient = has_narrow(call, width, ends), call.dlogits is not None
