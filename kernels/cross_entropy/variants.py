@@ -32,6 +32,9 @@ The rule of auto, measured on an H200 and an H100; it does not depend on M:
 - Rows up to `NARROW` elements: `cluster` for a gradient, and where a warp may hold several of its
   rows (`cluster.has_narrow`); else `online`.
 - All others: `cluster`, which requests the whole row before it waits for anything.
+
+The gradient of a known logsumexp is by `cluster` up to `SHORT` columns, where tiles read the ends
+of unaligned rows singly, and take most of a program for the rest of a row.
 """
 
 from __future__ import annotations
@@ -65,6 +68,7 @@ from .operation import (
 )
 from .rows import A_LANE, HELD, MOVED, NARROW, Call, RowVariant
 
+SHORT = 5120  # columns up to which the gradient of a known logsumexp is by clusters
 TILE, WARPS = 4096, 8  # elements of a tile of the gradient of numbers of rows, and its warps
 WIDEST = 1 << 19  # elements of a row on chip; twice as many of 16 bit
 HELD_OR_TILE = sympy.Piecewise((N, N <= HELD), (sympy.Integer(32 * 4 * A_LANE), True))
@@ -174,13 +178,14 @@ def run(call: Call) -> None:
 
 
 def backward(call: Call, mean: bool = False) -> None:
-    """Like `rows.backward`, which is slower for narrow rows."""
-    dloss, asked = call.dloss, call.block_size or call.num_warps
-    step = 1 if dloss is None or dloss.numel() == 1 else dloss.stride(0)
-    narrow = call.kind == "loss" and call.x.shape[1] <= NARROW and not asked
-    if narrow and step < 2 and clustered(call):
-        if step == 0:  # one number, expanded
-            call = call._replace(dloss=None if dloss is None else dloss[:1])
+    """Like `rows.backward`; a cluster that holds a short row computes its logsumexp anew."""
+    dloss = call.dloss
+    if dloss is not None and dloss.numel() > 1 and dloss.stride(0) == 0:  # one number, expanded
+        dloss = dloss[:1]
+        call = call._replace(dloss=dloss)
+    dense, asked = dloss is None or dloss.is_contiguous(), call.block_size or call.num_warps
+    short = call.kind == "loss" and call.x.shape[1] <= SHORT and dense and not asked
+    if short and clustered(call):
         CLUSTER.run(call if mean else call._replace(lse=None), mean)
     else:
         rows.backward(call, mean)
