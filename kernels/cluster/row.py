@@ -267,3 +267,16 @@ def _of_slice(values, at_end, VECTOR: gl.constexpr, reduce: gl.constexpr):  # ty
         of_slice: gl.constexpr = gl.SliceLayout(1, values.type.layout)
         result = gl.convert_layout(reduce(lanes, axis=1), of_slice)
     return result
+
+
+@gluon_jit
+def of_lanes(values, VECTOR: gl.constexpr, single: gl.constexpr):  # type: ignore[no-untyped-def]
+    """The sum of each lane's elements of a tile, which takes fewer registers than the tile."""
+    lanes = gl.sum(gl.reshape(values, [values.shape[0], 32, VECTOR]), axis=2)
+    return gl.convert_layout(lanes, single, assert_trivial=True)
+
+
+@gluon_jit
+def of_lanes_summed(lanes, tile: gl.constexpr):  # type: ignore[no-untyped-def]
+    """The sum of each slice from those of its lanes, for tiles of the layout ``tile``."""
+    return gl.convert_layout(gl.sum(lanes, axis=1), gl.SliceLayout(1, tile))

@@ -10,7 +10,7 @@ the five numbers to all programs of the cluster in one exchange. A stream keeps 
 sums of each lane, and rescales them tile by tile. It reads rows of logits of 2²⁹ and more again,
 exactly. Rows may be unaligned (`kernels.vectors`).
 On chip: both rows, or a tile of each. Long rows (`LONG`) with a gradient wait in shared memory
-but for their last chunks, so that an SM holds more programs; float32 rows only where programs of
+but for their last chunks, so that an SM holds more of them; float32 rows only where programs of
 eight warps cannot hold them in registers.
 Bits: the cut of a row follows from N, the dtype, the alignment and the card, never from M.
 Source: this project; the online sums of Milakov & Gimelshein 2018, arXiv 1805.02867.
@@ -34,11 +34,12 @@ from ..cluster.row import (
     highest_of,
     in_registers,
     largest,
+    of_lanes,
+    of_lanes_summed,
     row_at,
     row_number,
     row_of_slices,
     slots_of,
-    summed_up,
     unpacked,
     whole_row,
 )
@@ -66,11 +67,12 @@ MANY = 4096  # rows that a cut is for, whatever M is
 STREAMS, STREAM_REGISTERS = ((256, 4), (512, 8), (2048, 8)), 64
 NARROW = 6144  # elements of a row, up to which a cluster is the faster one for a loss
 LONG = 49152  # elements of a row with a gradient, beyond which it waits in shared memory
-WIDEST = 262144  # float32 elements of two rows that an H200's largest cluster holds
 LOG2E = 1.4426950408889634
-# Of rows that wait there: programs and warps of a cluster, and the most chunks of a row; and of how
-# many chunks three are in registers, else one. An H200 then holds 16 to 24 warps an SM
-CLUSTERS, MANY_CHUNKS = ((4, 4, 16), (8, 4, 16), (16, 4, 13), (8, 8, 16), (16, 8, 16)), 13
+# Of rows that wait there: programs and warps of a cluster, by the bytes of an element; chunks of a
+# row at most, and those in registers. An H200 then holds 16 warps an SM, or 20 of fewer chunks
+CLUSTERS = {2: ((4, 4), (8, 4), (16, 4), (8, 8), (16, 8)), 4: ((8, 8), (16, 8))}
+MOST_CHUNKS, HELD, MANY_CHUNKS = 19, 6, 16
+WIDEST = 262144  # float32 elements of two rows that an H200's largest cluster holds
 
 
 class KlAuto(OnCluster):
@@ -128,10 +130,7 @@ class KlAuto(OnCluster):
             plan = _plan_of(self, *kind)
         if plan is not None:
             how = Constants(plan.how(student, parts.vector, parts.ends), reverse, each)
-            registers = None  # a thread's
-            if plan.shared:
-                registers = 96 if plan.chunks >= MANY_CHUNKS else 80
-            return plan.launch(_on_cluster, rows, arguments, how, registers)
+            return plan.launch(_on_cluster, rows, arguments, how, _registers_of(plan))
         wide = longest == 4 or cols > 1 << 16
         lanes, warps = STREAMS[wide if parts.vector == longest else 2]
         lanes = max(32, min(lanes, next_power_of_two(-(-cols // parts.vector))))
@@ -147,8 +146,8 @@ def _plan_of(
 ) -> Cut | None:
     """The cut of rows read by the longest vectors; None where a stream takes them.
 
-    A long row with a gradient gets the first cluster in which all of its chunks but a few can wait
-    in shared memory; a float32 row that the registers of programs of eight warps hold, those.
+    A long row with a gradient gets the first cluster whose shared memory holds all of its chunks
+    but `HELD`; a float32 row that the registers of programs of eight warps hold, those.
     """
     cols, width = shape[1], LONGEST // dtype.itemsize
     asked = kernel.programs or kernel.num_warps
@@ -157,17 +156,24 @@ def _plan_of(
         return None
     plan = kernel.plan((MANY, cols), dtype, width, device)
     held = dtype.itemsize == 4 and plan is not None and plan.warps <= 8
-    for programs, warps, most in () if asked or cols <= LONG or held else CLUSTERS:
+    for programs, warps in () if asked or cols <= LONG or held else CLUSTERS[dtype.itemsize]:
         chunk, slots = programs * warps * LANES * width, SLOT * (3 * programs * warps + 1)
         chunks = -(-(cols // width * width) // chunk)
-        shared = chunks - (3 if chunks >= MANY_CHUNKS else 1)
-        bytes_, room = 2 * shared * warps * LANES * LONGEST, 48 << 10
-        if bytes_ <= room < bytes_ + slots:  # see `kernels.cluster.cut`
-            shared -= 1
-        fits = bytes_ + slots <= known(device.shared_bytes_per_block)
-        if chunks <= most and fits and programs <= largest_cluster(device):
+        shared, room = chunks - HELD, 48 << 10
+        a_chunk = 2 * warps * LANES * LONGEST  # bytes of a program
+        if shared * a_chunk <= room < shared * a_chunk + slots:
+            shared -= 1  # see `kernels.cluster.cut`
+        fits = shared * a_chunk + slots <= known(device.shared_bytes_per_block)
+        if chunks <= MOST_CHUNKS and fits and programs <= largest_cluster(device):
             return Cut(programs, warps, chunk, chunks, shared, dtype.itemsize == 2)
     return plan
+
+
+def _registers_of(plan: Cut) -> int | None:
+    """Registers a thread; None leaves them to the compiler, which takes too many for long rows."""
+    if plan.shared:
+        return 128 if plan.chunks >= MANY_CHUNKS else 96
+    return 80 if plan.chunks in (6, 7) and not plan.packed else None
 
 
 # Loss and gradient; the traffic is by an H200's clusters
@@ -283,22 +289,26 @@ def _statistics(a, b, row, scales, slots, MEAN: gl.constexpr, HOW: gl.constexpr)
     most_a, shift_a = _shift(a, row, HOW.row.shared)
     most_b, shift_b = _shift(b, row, HOW.row.shared)
     base_a, base_b = _base(shift_a, scales), _base(shift_b, scales)
-    zeros = gl.full(row.columns.shape, 0.0, gl.float32, row.columns.type.layout)
+    single: gl.constexpr = in_registers(1, gl.num_warps(), gl.num_ctas())
+    zeros = gl.full([row.columns.shape[0], 32], 0.0, gl.float32, single)
     sum_a, sum_b, further = zeros, zeros, zeros
     for i in gl.static_range(row.CHUNKS):
         wide_a, wide_b = _chunk(a, i, HOW), _chunk(b, i, HOW)
         power = _power(wide_a, base_a)
         if MEAN:
-            further += _weighted(power, wide_a - wide_b)
-        sum_a += power
-        sum_b += _power(wide_b, base_b)
-    power, weighted, other = None, None, None
+            further += of_lanes(_weighted(power, wide_a - wide_b), row.VECTOR, single)
+        sum_a += of_lanes(power, row.VECTOR, single)
+        sum_b += of_lanes(_power(wide_b, base_b), row.VECTOR, single)
     if HOW.row.ends:
-        power, other = _power(a.end, base_a), _power(b.end, base_b)
-        weighted = _weighted(power, a.end - b.end) if MEAN else 0.0 * other
-    sum_a = summed_up(sum_a, power, row.VECTOR) * base_a.fix
-    sum_b = summed_up(sum_b, other, row.VECTOR) * base_b.fix
-    further = summed_up(further, weighted, row.VECTOR) * base_a.fix
+        power = _power(a.end, base_a)
+        if MEAN:
+            further += _weighted(power, a.end - b.end)
+        sum_a += power
+        sum_b += _power(b.end, base_b)
+    of_slice: gl.constexpr = row.columns.type.layout
+    sum_a = of_lanes_summed(sum_a, of_slice) * base_a.fix
+    sum_b = of_lanes_summed(sum_b, of_slice) * base_b.fix
+    further = of_lanes_summed(further, of_slice) * base_a.fix
     most_a, most_b = most_a * scales.inverse, most_b * scales.inverse
     if slots is not None:
         numbers = (most_a, sum_a, further, most_b, sum_b)
