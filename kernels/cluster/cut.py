@@ -20,6 +20,7 @@ from typing_extensions import override
 from ..device import (
     CLUSTER_PROGRAMS_PER_SM,
     Device,
+    device_of,
     known,
     largest_cluster,
     resident_clusters,
@@ -74,6 +75,28 @@ class OnCluster(Kernel):
         """The cut of a row read by vectors of ``width``; None if it does not fit."""
         asked = self.programs, self.num_warps, self.matrices
         return cut((shape[0], shape[1]), dtype.itemsize, width, device, *asked)
+
+    def launch_rows(
+        self, function: Any, inputs: Sequence[torch.Tensor], written: torch.Tensor, *more: Any
+    ) -> None:
+        """Launches a kernel of the inputs, the matrix written, lengths, more arguments and HOW.
+
+        The lengths are those of a row, and of each input its row stride and column stride. They are
+        in vectors, or in elements of unaligned rows, but for column strides.
+
+        Raises:
+            ValueError: a row does not fit on chip; strided columns fit less.
+        """
+        x, matrices = inputs[0], (*inputs, written)
+        (rows, cols), (width, ends) = x.shape, reading(*matrices)
+        plan = self.plan((rows, cols), x.dtype, width, device_of(x))
+        if plan is None:
+            name = self.operation.name
+            raise ValueError(f"{name}: {cols} elements read by {width} do not fit in a cluster")
+        unit = 1 if ends else width
+        strides = [(each.stride(0) // unit, each.stride(1)) for each in inputs]
+        arguments = (*matrices, cols // unit, *strides, *more)
+        plan.launch(function, rows, arguments, plan.how(x, width, ends))
 
     @override
     def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:

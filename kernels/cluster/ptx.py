@@ -115,18 +115,14 @@ def normalizer(programs: int, warps: int, count: int, further: str, late: bool) 
 
 
 @constexpr_function
-def totals(programs: int, warps: int, pair: bool) -> str:
-    """PTX that turns a warp's sum, ``$1``, into the row's, ``$0``; ``$2`` is the slots' address.
-
-    Of a ``pair`` of sums, ``$2`` and ``$3`` become ``$0`` and ``$1``, and ``$4`` is the address.
-    """
-    first, second, slots = ("$2", "$3", "$4") if pair else ("$1", "$1", "$2")
-    lines = _delivered(programs, warps, [f"{{{first}, {second}}}"], slots, False, ZERO)
-    lines += [f"add.f32 sum, sum, a{i};" for i in range(_each(programs, warps))]
-    lines += [*_add_lanes("sum", programs * warps), "mov.f32 $0, sum;"]
-    if pair:
-        lines += [f"add.f32 more, more, b{i};" for i in range(_each(programs, warps))]
-        lines += [*_add_lanes("more", programs * warps), "mov.f32 $1, more;"]
+def totals(programs: int, warps: int, count: int) -> str:
+    """PTX that turns one or two sums of a warp into the row's, in the order of `normalizer`."""
+    message = f"{{${count}, ${2 * count - 1}}}"
+    lines = _delivered(programs, warps, [message], f"${2 * count}", False, ZERO)
+    for answer in range(count):
+        total, part = (("sum", "a"), ("more", "b"))[answer]
+        lines += [f"add.f32 {total}, {total}, {part}{i};" for i in range(_each(programs, warps))]
+        lines += [*_add_lanes(total, programs * warps), f"mov.f32 ${answer}, {total};"]
     return "{\n" + "\n".join(lines) + "\n}"
 
 

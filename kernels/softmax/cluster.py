@@ -35,10 +35,8 @@ from ..cluster.row import (
     summed_up,
     whole_row,
 )
-from ..device import device_of
 from ..kernel import Kernel
 from ..language import async_copy, barrier, constant, gl, gluon_jit
-from ..vectors import reading
 from .tiles import TritonSoftmax
 
 LOG2E = constant(1.4426950408889634)
@@ -53,19 +51,7 @@ class Cluster(OnCluster, TritonSoftmax):
 
     @override
     def into(self, x: torch.Tensor, y: torch.Tensor) -> None:
-        """See `TritonSoftmax`.
-
-        Raises:
-            ValueError: the row does not fit on chip; strided columns fit less.
-        """
-        rows, cols = x.shape
-        width, ends = reading(x, y)
-        unit = 1 if ends else width  # of the lengths that the kernel is given
-        plan = self.plan((rows, cols), x.dtype, width, device_of(x))
-        if plan is None:
-            raise ValueError(f"cluster: {cols} elements read by {width} do not fit on chip")
-        sizes, how = (cols // unit, x.stride(0) // unit, x.stride(1)), plan.how(x, width, ends)
-        plan.launch(_cluster, rows, (x, y, *sizes), how)
+        self.launch_rows(_cluster, (x,), y)
 
 
 @gluon_jit
@@ -75,7 +61,7 @@ def _exponential(value, shift):  # type: ignore[no-untyped-def]
 
 
 @gluon_jit
-def _cluster(x, y, vectors, row_vectors, col_stride, HOW: gl.constexpr):  # type: ignore[no-untyped-def]
+def _cluster(x, y, vectors, x_at, HOW: gl.constexpr):  # type: ignore[no-untyped-def]
     SHARED: gl.constexpr = HOW.shared
     VECTOR: gl.constexpr = HOW.vector
     ENDS: gl.constexpr = HOW.ends
@@ -91,19 +77,19 @@ def _cluster(x, y, vectors, row_vectors, col_stride, HOW: gl.constexpr):  # type
     if SLICES > 1:
         slots = slots_of(1)
     number = row_number().to(gl.int64)
-    first, source = row_at(x, number, row_vectors, VECTOR, ENDS)
+    first, source = row_at(x, number, x_at[0], VECTOR, ENDS)
     result, target = row_at(y, number, vectors, VECTOR, ENDS)
     vectors = gl.cast(vectors, gl.int32)
     if ENDS:
-        end, at_end, vectors, _ = ends_of(number, row_vectors, vectors, VECTOR, single)
+        end, at_end, vectors, _ = ends_of(number, x_at[0], vectors, VECTOR, single)
     row = whole_row(vectors, HOW.chunks, VECTOR, HOW.even)
 
     waiting = None  # type: gl.tensor
     value_at_end, exponential_at_end = None, None
     if SHARED > 0:
-        waiting = row.wait(source, col_stride, SHARED)
+        waiting = row.wait(source, x_at[1], SHARED)
         async_copy.commit_group()
-    values = row.load(source, col_stride, SHARED, float("-inf"), LOADS)
+    values = row.load(source, x_at[1], SHARED, float("-inf"), LOADS)
     if ENDS:
         value_at_end = gl.load(first + end, mask=at_end, other=float("-inf")).to(gl.float32)
 

@@ -138,20 +138,8 @@ class BackwardCluster(OnCluster, Gradient):
 
     @override
     def into(self, tensors: Three, dim: int = 1, temperature: float = 1.0) -> None:
-        """See `Gradient`.
-
-        Raises:
-            ValueError: a row does not fit on chip; strided columns fit less.
-        """
-        y, dy, _ = tensors
-        (rows, cols), (width, ends) = y.shape, reading(*tensors)
-        plan = self.plan((rows, cols), y.dtype, width, device_of(y))
-        if plan is None:
-            raise ValueError(f"backward_cluster: {cols} elements read by {width} do not fit")
-        unit = 1 if ends else width  # of the lengths that the kernel is given
-        strides = [(t.stride(0) // unit, t.stride(1)) for t in (y, dy)]
-        arguments = (*tensors, cols // unit, *strides, 1 / temperature)
-        plan.launch(_backward_cluster, rows, arguments, plan.how(y, width, ends))
+        y, dy, dx = tensors
+        self.launch_rows(_backward_cluster, (y, dy), dx, 1 / temperature)
 
 
 NARROW_ROWS, CLUSTER, TILES = BackwardMultirow(), BackwardCluster(), Backward()
