@@ -29,7 +29,6 @@ class CompiledFormula(Kernel):
     """A formula through `torch.compile`, afresh for each shape.
 
     Attributes:
-        mode: Inductor's, ``"default"`` or ``"max-autotune-no-cudagraphs"``.
         formula: The function of the operation's inputs that is compiled.
     """
 

@@ -27,34 +27,20 @@ class Device:
     """The limits of a device that a variant needs before it launches.
 
     A limit is None where it does not apply (a CPU, Triton's interpreter).
-
-    Attributes:
-        kind: ``"cuda"`` or ``"cpu"``.
-        name: The driver's name for it, e.g. ``"NVIDIA H200"``.
-        capability: CUDA compute capability, e.g. ``(9, 0)``; None on a card that is not NVIDIA's.
-        sms: Streaming multiprocessors.
-        warp_size: Threads a warp.
-        registers_per_sm: 32-bit registers an SM.
-        shared_bytes_per_sm: Shared memory an SM, bytes.
-        shared_bytes_per_block: The most shared memory one block may ask for, bytes.
-        warps_per_sm: The most warps resident on an SM.
-        l2_bytes: L2 cache, bytes (on a CPU: the last-level cache).
-        memory_bytes: Device memory, bytes.
-        clusters: Clusters of 2, 4, 8 and 16 programs of one warp that the driver keeps resident at
-            once.
     """
 
-    kind: str
-    name: str
-    capability: tuple[int, int] | None = None
-    sms: int | None = None
-    warp_size: int | None = None
-    registers_per_sm: int | None = None
+    kind: str  # "cuda" or "cpu"
+    name: str  # the driver's, e.g. "NVIDIA H200"
+    capability: tuple[int, int] | None = None  # CUDA's, e.g. (9, 0); None where it is not NVIDIA's
+    sms: int | None = None  # streaming multiprocessors
+    warp_size: int | None = None  # threads
+    registers_per_sm: int | None = None  # of 32 bit
     shared_bytes_per_sm: int | None = None
-    shared_bytes_per_block: int | None = None
-    warps_per_sm: int | None = None
-    l2_bytes: int | None = None
+    shared_bytes_per_block: int | None = None  # the most that a block may ask for
+    warps_per_sm: int | None = None  # the most that are resident
+    l2_bytes: int | None = None  # on a CPU of the last-level cache
     memory_bytes: int | None = None
+    # Of 2, 4, 8 and 16 programs of one warp, as many as the driver keeps resident at once
     clusters: tuple[int, int, int, int] | None = None
 
 

@@ -34,18 +34,14 @@ ANY = (*SHIFTED, "wide", "large", "masked")
 class Array:
     """One of the tensors that an operation takes or gives.
 
-    Attributes:
-        name: As formulas and counts call it, e.g. ``"x"``.
-        shape: The size of each dimension in the operation's symbols. First dimension M: one row
-            per row of the point. M/N: one per N rows. Any other: all rows share the array.
-        dtype: A fixed dtype, or None for the point's.
-        either: Whether a kernel may return the array in the point's dtype instead, as PyTorch
-            does with the loss of 16-bit logits.
+    If its first dimension is M, it has one row per row of the point; if M/N, one per N of them.
+    Otherwise all rows share it.
     """
 
-    name: str
-    shape: tuple[sympy.Expr, ...] = (M, N)
-    dtype: torch.dtype | None = None
+    name: str  # as formulas and counts call it, e.g. "x"
+    shape: tuple[sympy.Expr, ...] = (M, N)  # in the operation's symbols
+    dtype: torch.dtype | None = None  # a fixed dtype, or None for the point's
+    # Whether a kernel may return the point's dtype instead, as PyTorch does with losses of 16 bit
     either: bool = False
 
 
@@ -182,13 +178,9 @@ class Allowed:
 
     ``block_size: Annotated[int, power_of_two(1, 1024)] = 512``. Values come from YAML or a command
     line and may have any type. None is allowed where the annotation says ``| None``.
-
-    Attributes:
-        words: The allowed values in words, for the error message.
-        test: Whether a value is allowed.
     """
 
-    words: str
+    words: str  # the allowed values, for the error message
     test: Callable[[Any], bool]
 
 
@@ -224,6 +216,7 @@ class Kernel(ABC):
     """One variant of an operation. A subclass with tunables is a frozen dataclass: its fields.
 
     The annotation of a tunable holds its allowed values (`Allowed`); the constructor checks them.
+    The variant's file in conf/kernel says what it means.
 
     Attributes:
         operation: The operation that the variant computes.

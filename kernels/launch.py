@@ -35,17 +35,11 @@ LAST = "evict_last"
 
 @dataclass(frozen=True)
 class Launched:
-    """A recorded launch.
+    """A recorded launch."""
 
-    Attributes:
-        compiled: Triton's compiled kernel, None under its interpreter.
-        grid: Programs along each of three axes.
-        arguments: All arguments in the order of the kernel's parameters, constants included.
-    """
-
-    compiled: Any
+    compiled: Any  # by Triton; None under its interpreter
     grid: tuple[int, int, int]
-    arguments: tuple[Any, ...]
+    arguments: tuple[Any, ...]  # in the order of the kernel's parameters, constants included
 
 
 # In order, of the thread: launches, and the memory that `workspace` returned

@@ -27,17 +27,11 @@ WIDEST_OF_LIGER = 65536  # MAX_FUSED_SIZE of liger_kernel.ops.utils.calculate_se
 
 @dataclass(frozen=True)
 class Library:
-    """A public library of kernels.
+    """A public library of kernels."""
 
-    Attributes:
-        packages: Its distributions, see `Kernel`.
-        backend: Its code generator, see `Kernel`.
-        refused: One sentence that says why a shape, dtype or device cannot run; else None.
-    """
-
-    packages: tuple[str, ...]
-    backend: str
-    refused: Refused
+    packages: tuple[str, ...]  # its distributions, see `Kernel`
+    backend: str  # its code generator, see `Kernel`
+    refused: Refused  # one sentence that says why a shape, dtype or device cannot run; else None
 
 
 class Peer(Kernel):

@@ -30,18 +30,11 @@ BLOCK_SIZE = tunable("block_size")
 
 @dataclass(frozen=True)
 class Traffic:
-    """The traffic of one call with global memory.
+    """The traffic of one call with global memory: expressions in the operation's symbols."""
 
-    Attributes:
-        reads: Elements of the point's dtype loaded, an expression in the operation's symbols.
-        writes: Elements of the point's dtype stored.
-        read_bytes: Bytes loaded from arrays with a fixed dtype.
-        write_bytes: Bytes stored to arrays with a fixed dtype.
-    """
-
-    reads: sympy.Expr
+    reads: sympy.Expr  # elements of the point's dtype
     writes: sympy.Expr = sympy.S.Zero
-    read_bytes: sympy.Expr = sympy.S.Zero
+    read_bytes: sympy.Expr = sympy.S.Zero  # of arrays with a fixed dtype
     write_bytes: sympy.Expr = sympy.S.Zero
 
     def each(self, change: Callable[[sympy.Expr], sympy.Expr]) -> Traffic:

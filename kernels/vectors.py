@@ -29,21 +29,13 @@ At = namedtuple("At", "row_stride col_stride lead")
 
 @dataclass(frozen=True)
 class Layout:
-    """How a kernel reads and writes matrices of one dtype and shape.
+    """How a kernel reads and writes matrices of one dtype and shape."""
 
-    Attributes:
-        vector: Elements of a vector.
-        ends: Whether rows are unaligned. Lengths are then in elements, else in vectors.
-        cols: Length of a row.
-        bases: For each matrix a tensor that starts on a vector boundary.
-        places: For each matrix where its rows are, from its base.
-    """
-
-    vector: int
-    ends: bool
-    cols: int
-    bases: tuple[torch.Tensor, ...]
-    places: tuple[At, ...]
+    vector: int  # elements of a vector
+    ends: bool  # whether rows are unaligned; lengths are then in elements, else in vectors
+    cols: int  # length of a row
+    bases: tuple[torch.Tensor, ...]  # for each matrix a tensor that starts on a vector boundary
+    places: tuple[At, ...]  # for each matrix where its rows are, from its base
 
 
 def layout(*matrices: torch.Tensor) -> Layout:

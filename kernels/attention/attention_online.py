@@ -40,17 +40,7 @@ MOST = 1 << 31  # elements of a head, which 32-bit offsets count
 
 @dataclass(frozen=True)
 class AttentionOnline(OfAttention):
-    """One tile of queries per program; see `OfAttention`.
-
-    Attributes:
-        block_m: Queries of a program.
-        block_n: Keys of a step; causal, it divides `block_m`. None takes a tile of 8192 elements,
-            causal no more than 64 keys nor than `block_m`.
-        num_warps: Warps per program.
-        num_stages: Steps whose keys and values are under way at once.
-        descriptors: Whether tiles are copied by the tensor memory accelerator (sm_90 and newer).
-            None does where there is one, if a tile of keys has 8192 elements or more.
-    """
+    """One tile of queries per program; see `OfAttention`."""
 
     backend = "triton"
 
@@ -62,7 +52,7 @@ class AttentionOnline(OfAttention):
 
     @property
     def keys(self) -> int:
-        """Keys of a step, see `block_n`."""
+        """Keys of a step."""
         if self.block_n is not None:
             return self.block_n
         return min(64, self.block_m) if self.causal else TILE // self.dim
@@ -118,7 +108,7 @@ class AttentionOnline(OfAttention):
         return y
 
     def described(self, device: Device) -> bool:
-        """Whether tiles are copied by descriptors there, see `descriptors`."""
+        """Whether tiles are copied by descriptors there."""
         if self.descriptors is not None:
             return self.descriptors
         return _copies_tiles(device) and self.keys * self.dim >= TILE

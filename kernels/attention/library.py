@@ -44,11 +44,7 @@ LIBRARIES = {
 
 @dataclass(frozen=True)
 class AttentionTorch(OfAttention):
-    """One call of PyTorch's; see `OfAttention`.
-
-    Attributes:
-        library: Which of them answers; no other is asked in its place.
-    """
+    """One call of PyTorch's, by the library named; see `OfAttention`."""
 
     backend = "torch"
 

@@ -26,12 +26,7 @@ from .operation import WEIGHTED, WIDTH
 
 @dataclass(frozen=True)
 class WeightedOnline(Kernel):
-    """One row per program.
-
-    Attributes:
-        block_size: Scores of a tile.
-        num_warps: Warps per program.
-    """
+    """One row per program."""
 
     operation = WEIGHTED
     backend = "triton"

@@ -56,8 +56,6 @@ class OnCluster(Kernel):
     """A variant whose rows are each held by a cluster.
 
     Attributes:
-        programs: Programs per cluster, up to 16; None decides by the bytes of a row.
-        num_warps: Warps per program; None decides by the same rule.
         place: Where a row is held, for messages.
         matrices: How many matrices' rows are held.
         in_vectors: Whether rows have to be whole vectors.
@@ -138,23 +136,14 @@ class How(NamedTuple):
 
 @dataclass(frozen=True)
 class Cut:
-    """A row in chunks: tiles of programs × warps slices, each 32 lanes × one vector.
+    """A row in chunks: tiles of programs × warps slices, each 32 lanes × one vector."""
 
-    Attributes:
-        programs: Programs of the cluster.
-        warps: Warps per program.
-        chunk: Elements of a chunk.
-        chunks: Chunks of the row; the last may extend beyond its end.
-        shared: The number of first chunks kept in shared memory; registers hold the others.
-        packed: Whether 16-bit elements stay packed in registers.
-    """
-
-    programs: int
-    warps: int
-    chunk: int
-    chunks: int
-    shared: int
-    packed: bool
+    programs: int  # of the cluster
+    warps: int  # of a program
+    chunk: int  # elements of a chunk
+    chunks: int  # the last may extend beyond the row's end
+    shared: int  # first chunks that are kept in shared memory; registers hold the others
+    packed: bool  # whether 16-bit elements stay packed in registers
 
     def how(self, x: torch.Tensor, width: int, ends: bool = False) -> How:
         """The constants of a launch on rows like those of ``x``, read by vectors of ``width``."""

@@ -29,12 +29,7 @@ STEPS = constant(STRETCH)
 
 @dataclass(frozen=True)
 class Exponentials(Kernel):
-    """One program a tile.
-
-    Attributes:
-        block_size: Elements of a tile.
-        num_warps: Warps per program.
-    """
+    """One program a tile."""
 
     operation = EXPONENTIALS
     backend = "triton"

@@ -43,13 +43,7 @@ FEW_PROGRAMS = 1024  # about eight for each SM of a large card
 
 @dataclass(frozen=True)
 class ReadTriton(Kernel):
-    """One program a tile.
-
-    Attributes:
-        thread_bytes: Bytes that each thread asks for at once, where rows have as many.
-        num_warps: Warps per program; more where a stretch would fill more than half the registers.
-        keep: Whether loads ask for `evict_last`; None decides by size (`kernels.launch`).
-    """
+    """One program a tile; more warps where a stretch would fill half the registers."""
 
     operation = READ
     backend = "triton"

@@ -51,11 +51,7 @@ LAST_RESORT = Online(16384, 32, reverse=True, evict="last_first")  # "L2 serves 
 
 @dataclass(frozen=True)
 class Auto(TritonSoftmax):
-    """The variant that suits the shape, dtype and device.
-
-    Attributes:
-        batch_invariant: Whether the bits of a row must not depend on the number of rows.
-    """
+    """The variant that suits the shape, dtype and device."""
 
     # the widest row on chip is an H200's
     moves = Traffic(

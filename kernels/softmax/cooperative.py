@@ -57,13 +57,7 @@ RAGGED_WAYS, RAGGED_AN_SM = ((8192, 8, False, 1), (16384, 8, False, 1)), 2
 
 @dataclass(frozen=True)
 class Cooperative(TritonSoftmax):
-    """A group of persistent programs per row, one slice per program.
-
-    Attributes:
-        block_size: Elements of a slice; a row takes N / `block_size` programs, rounded up. None
-            takes slices by N that spread rows over all SMs, up to 8192 elements or 16384.
-        num_warps: Warps per program, at least 4; None takes 4 or 8 by the slices.
-    """
+    """A group of persistent programs per row, one slice per program."""
 
     dtypes = Kernel.dtypes
 
@@ -123,21 +117,13 @@ class Cooperative(TritonSoftmax):
 
 
 class Slices(NamedTuple):
-    """The cut of a row.
+    """The cut of a row."""
 
-    Attributes:
-        number: Programs per row.
-        width: Elements of a slice; the last may have fewer.
-        warps: Warps per program.
-        deferred: Whether a program has registers for slices of two rows.
-        held: Programs that the device holds at once.
-    """
-
-    number: int
-    width: int
-    warps: int
-    deferred: bool
-    held: int
+    number: int  # programs per row
+    width: int  # elements of a slice; the last may have fewer
+    warps: int  # of a program
+    deferred: bool  # whether a program has registers for slices of two rows
+    held: int  # programs that the device holds at once
 
 
 @lru_cache(maxsize=4096)

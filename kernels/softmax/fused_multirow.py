@@ -56,8 +56,6 @@ class Multirow(Kernel):
     """A program holds several whole rows, each in a warp, a part of one, or several.
 
     Attributes:
-        rows_per_program: Rows per program; None decides by width and number of rows.
-        num_warps: Warps per program; None decides by the rows and their width.
         widest: Elements of a row: a wider one fills a program of its own.
         most_a_lane: Elements of a lane: with temporaries what 255 registers hold.
         apart: Whether 16-bit rows that are not powers of two get a warp each, which wastes least.

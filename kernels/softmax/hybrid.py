@@ -52,11 +52,7 @@ SCRATCH_BYTES = 1024  # for reductions across warps, beside the rows: an upper b
 
 @dataclass(frozen=True)
 class FusedRow(RowAProgram):
-    """One program per row, which it holds whole.
-
-    Attributes:
-        num_warps: Warps per program; None takes 4, 8 for rows of 2048 and 16 for rows of 4096 on.
-    """
+    """One program per row, which it holds whole."""
 
     num_warps: Annotated[int | None, power_of_two(1, 32)] = None
 
@@ -82,14 +78,7 @@ class FusedRow(RowAProgram):
 
 @dataclass(frozen=True)
 class Fused(TritonSoftmax):
-    """Persistent programs, each holding one whole row at a time.
-
-    Attributes:
-        num_warps: Warps per program.
-        num_stages: Depth of the pipeline of rows: one is computed, the others are in flight. None
-            takes 4, or 2 if shared memory is short, and fewer if rows do not fit. A value that does
-            not fit is launched anyway, and the card's refusal is the result.
-    """
+    """Persistent programs, each holding one whole row at a time."""
 
     num_warps: Annotated[int, power_of_two(1, 32)] = 8
     num_stages: Annotated[int | None, whole_number(1, 16)] = None
@@ -136,12 +125,7 @@ class Fused(TritonSoftmax):
 
 @dataclass(frozen=True)
 class ThreePass(RowAProgram):
-    """One program per row, three loops over its tiles.
-
-    Attributes:
-        block_size: Elements of a tile.
-        num_warps: Warps per program.
-    """
+    """One program per row, three loops over its tiles."""
 
     moves = Traffic(reads=3 * M * N, writes=M * N)
     on_chip = BLOCK_SIZE
@@ -156,12 +140,7 @@ class ThreePass(RowAProgram):
 
 @dataclass(frozen=True)
 class Hybrid(RowAProgram):
-    """`fused_row` up to `block_size` columns, `three_pass` beyond.
-
-    Attributes:
-        block_size: Widest row taken in one pass, and the tile of wider ones, in elements.
-        num_warps: Warps per program; None takes 4, 8 or 16, by the width of a block.
-    """
+    """`fused_row` up to `block_size` columns, `three_pass` beyond."""
 
     moves = Traffic(
         reads=sympy.Piecewise((M * N, N <= BLOCK_SIZE), (3 * M * N, True)), writes=M * N

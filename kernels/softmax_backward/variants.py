@@ -90,12 +90,7 @@ class Gradient(Kernel):
 
 @dataclass(frozen=True)
 class Backward(Gradient):
-    """A tile of one wide row or of several narrow ones a program.
-
-    Attributes:
-        block_size: Widest row taken in one pass, and the tile of wider ones, in elements.
-        num_warps: Warps per program; None takes one for 512 elements of a tile, 4 to 32.
-    """
+    """A tile of one wide row or of several narrow ones a program."""
 
     dtypes = (*Kernel.dtypes, torch.float64)
     moves = Traffic(
