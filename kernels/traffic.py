@@ -25,6 +25,18 @@ def tunable(name: str) -> sympy.Symbol:
     return sympy.Symbol(name, integer=True, positive=True)
 
 
+def by_width(widest: Any, narrow: Any, wide: Any) -> sympy.Expr:
+    """One formula for rows of up to ``widest`` columns, and another for wider ones."""
+    return sympy.Piecewise(
+        (sympy.sympify(narrow), sympy.Le(N, widest)), (sympy.sympify(wide), True)
+    )
+
+
+def parts_of(width: int) -> sympy.Expr:
+    """The number of parts of a row, of so many columns each: ⌈N/width⌉."""
+    return sympy.ceiling(N / sympy.Integer(width))
+
+
 BLOCK_SIZE = tunable("block_size")
 
 

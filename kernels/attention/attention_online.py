@@ -30,7 +30,7 @@ from ..language import MOST_PROGRAMS, jit, tl
 from ..launch import launch
 from ..repeat import ALIGNMENT
 from ..softmax.tiles import empty_result
-from ..traffic import M, N, Traffic
+from ..traffic import M, N, Traffic, parts_of
 from .operation import HALVES, OfAttention
 
 LOG2_E = 1.4426950408889634
@@ -116,7 +116,7 @@ class AttentionOnline(OfAttention):
     @override
     def traffic(self) -> Traffic:
         """See `Kernel`: keys and values for each tile of queries; causal, up to the tile's end."""
-        tiles = sympy.ceiling(N / sympy.Integer(self.block_m))
+        tiles = parts_of(self.block_m)
         again: sympy.Expr = tiles
         if self.causal:  # 1·block_m + 2·block_m + … and N for the last, over N
             again = 1 + self.block_m * tiles * (tiles - 1) / (2 * N)
@@ -170,23 +170,21 @@ def _attention(
     maximum = tl.full((BLOCK_M,), float("-inf"), tl.float32)
     total = tl.full((BLOCK_M,), 0.0, tl.float32)
     output = tl.full((BLOCK_M, DIM), 0.0, tl.float32)
-    for start in tl.range(0, whole, BLOCK_N, num_stages=STAGES):
-        key = _tile(k, head, start, end, length, DIM, BLOCK_N, False, DESCRIPTORS)
-        scores = tl.dot(query, tl.trans(key))
-        maximum, total, output, p = _rescaled(maximum, total, output, scores, scale)
-        value = _tile(v, head, start, end, length, DIM, BLOCK_N, False, DESCRIPTORS)
-        output = tl.dot(p.to(value.dtype), value, output)
-    for start in tl.range(whole, end, BLOCK_N, num_stages=STAGES):
-        key = _tile(k, head, start, end, length, DIM, BLOCK_N, True, DESCRIPTORS)
-        scores = tl.dot(query, tl.trans(key))
-        keys = start + tl.arange(0, BLOCK_N)[None, :]
-        seen = keys < end
-        if CAUSAL:
-            seen = seen & (keys <= first + tl.arange(0, BLOCK_M)[:, None])
-        scores = tl.where(seen, scores, float("-inf"))
-        maximum, total, output, p = _rescaled(maximum, total, output, scores, scale)
-        value = _tile(v, head, start, end, length, DIM, BLOCK_N, True, DESCRIPTORS)
-        output = tl.dot(p.to(value.dtype), value, output)
+    for masked in tl.static_range(2):  # tiles that are seen whole, then the others
+        begin = whole if masked else 0
+        stop = end if masked else whole
+        for start in tl.range(begin, stop, BLOCK_N, num_stages=STAGES):
+            key = _tile(k, head, start, end, length, DIM, BLOCK_N, masked, DESCRIPTORS)
+            scores = tl.dot(query, tl.trans(key))
+            if masked:
+                keys = start + tl.arange(0, BLOCK_N)[None, :]
+                seen = keys < end
+                if CAUSAL:
+                    seen = seen & (keys <= first + tl.arange(0, BLOCK_M)[:, None])
+                scores = tl.where(seen, scores, float("-inf"))
+            maximum, total, output, p = _rescaled(maximum, total, output, scores, scale)
+            value = _tile(v, head, start, end, length, DIM, BLOCK_N, masked, DESCRIPTORS)
+            output = tl.dot(p.to(value.dtype), value, output)
 
     queries = first + tl.arange(0, BLOCK_M)
     places = queries[:, None] * DIM + tl.arange(0, DIM)[None, :]

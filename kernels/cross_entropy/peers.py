@@ -50,7 +50,7 @@ from ..device import Device
 from ..kernel import Shape, variant, with_gradient
 from ..peer import FLA, FLAG_GEMS, LIGER, LIGER_CUTE, QUACK, TRL, VECTOR_BYTES, Peer, row_of_quack
 from ..softmax.peers import TileOps
-from ..traffic import M, N, Traffic
+from ..traffic import M, N, Traffic, by_width, parts_of
 from .operation import (
     CROSS_ENTROPY,
     CROSS_ENTROPY_BACKWARD,
@@ -67,9 +67,7 @@ LIGER_TILE = TILEOPS_TILE = 32768  # in CuTe DSL four tiles of 16 KB on their wa
 FLA_TILE, FLA_MOVED, TRL_TILE = 16384, 4096, 1024
 FLA_LOGSUMEXP_TILE = 65536
 # of wider rows the loss and logsumexp of each 8192 columns, which a second kernel adds up
-FLA_PARTS = sympy.Piecewise(
-    (0, N <= FLA_TILE), (8 * M * sympy.ceiling(N / sympy.Integer(8192)), True)
-)
+FLA_PARTS = by_width(FLA_TILE, 0, 8 * M * parts_of(8192))
 FLAG_GEMS_TILE = 1024  # about: tune_configs.yaml, cross_entropy_loss
 FLAG_GEMS_COLUMNS = 256  # of its log-softmax's tile
 
@@ -109,7 +107,7 @@ CeBackwardQuack = variant(
     moves=Traffic(
         reads=M * N,
         writes=M * N,
-        read_bytes=16 * M * sympy.ceiling(N / sympy.Integer(WIDEST_CHUNK)),
+        read_bytes=16 * M * parts_of(WIDEST_CHUNK),
     ),
     on_chip=sympy.Min(N, WIDEST_CHUNK),
 )
@@ -205,7 +203,7 @@ CeGradFla = variant(
     moves=Traffic(
         reads=2 * M * N + M,
         writes=M * N,
-        read_bytes=8 * M + FLA_PARTS + 16 * M * sympy.ceiling(N / sympy.Integer(FLA_MOVED)),
+        read_bytes=8 * M + FLA_PARTS + 16 * M * parts_of(FLA_MOVED),
         write_bytes=16 * M + FLA_PARTS,
     ),
 )
@@ -276,8 +274,8 @@ LogSumExpFla = variant(
     published="fla.ops.utils.logsumexp:logsumexp_fwd",
     moves=Traffic(
         reads=M * N,
-        read_bytes=4 * M * sympy.ceiling(N / sympy.Integer(FLA_LOGSUMEXP_TILE)),
-        write_bytes=4 * M + 4 * M * sympy.ceiling(N / sympy.Integer(FLA_LOGSUMEXP_TILE)),
+        read_bytes=4 * M * parts_of(FLA_LOGSUMEXP_TILE),
+        write_bytes=4 * M + 4 * M * parts_of(FLA_LOGSUMEXP_TILE),
     ),
     on_chip=sympy.Min(N, FLA_LOGSUMEXP_TILE),
 )
@@ -288,7 +286,7 @@ LogprobEntropyGradTrl = variant(
     moves=Traffic(
         reads=2 * M * N + M,
         writes=M * N,
-        read_bytes=8 * M + 24 * M * sympy.ceiling(N / sympy.Integer(TRL_TILE)),
+        read_bytes=8 * M + 24 * M * parts_of(TRL_TILE),
         write_bytes=24 * M,
     ),
 )

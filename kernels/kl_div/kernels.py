@@ -22,7 +22,6 @@ from collections import namedtuple
 from functools import lru_cache
 from math import floor, log2
 
-import sympy
 import torch
 from typing_extensions import override
 
@@ -46,7 +45,7 @@ from ..device import Device, device_of, known, largest_cluster
 from ..kernel import Kernel, Shape, Tensors, variant
 from ..language import async_copy, barrier, constant, gl, gluon_jit, jit, next_power_of_two, tl
 from ..launch import launch
-from ..traffic import M, N, Traffic
+from ..traffic import M, N, Traffic, by_width
 from ..vectors import (
     LONGEST,
     At,
@@ -170,9 +169,11 @@ def _plan_of(
     return plan
 
 
-# Loss and gradient; the traffic is by an H200's clusters
-READS = sympy.Piecewise((2 * M * N, N <= WIDEST), (4 * M * N, True))
-KlGradAuto = variant(KlAuto, KL_DIV_GRAD, moves=Traffic(READS, M * N, write_bytes=4 * M))
+KlGradAuto = variant(  # loss and gradient; the traffic is by an H200's clusters
+    KlAuto,
+    KL_DIV_GRAD,
+    moves=Traffic(by_width(WIDEST, 2 * M * N, 4 * M * N), M * N, write_bytes=4 * M),
+)
 
 
 # --- device code ---

@@ -23,7 +23,7 @@ from ..device import Device
 from ..kernel import Kernel, Shape, power_of_two
 from ..language import MOST_PROGRAMS, jit, next_power_of_two, tl
 from ..launch import load_hint
-from ..traffic import M, N, Traffic
+from ..traffic import M, N, Traffic, parts_of
 from ..vectors import (
     LONGEST,
     At,
@@ -48,7 +48,7 @@ class ReadTriton(Kernel):
     operation = READ
     backend = "triton"
     dtypes = (*Kernel.dtypes, torch.float64)
-    moves = Traffic(reads=M * N, writes=M * sympy.ceiling(N / sympy.Integer(READ_AS_ONE)))
+    moves = Traffic(reads=M * N, writes=M * parts_of(READ_AS_ONE))
 
     thread_bytes: Annotated[int, power_of_two(LONGEST, MOST_THREAD_BYTES)] = 64
     num_warps: Annotated[int, power_of_two(1, 32)] = 4

@@ -23,13 +23,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
-import sympy
 import torch
 from typing_extensions import override
 
 from ..device import Device, device_of
 from ..kernel import Kernel, Shape
-from ..traffic import M, N, Traffic
+from ..traffic import M, N, Traffic, by_width
 from ..vectors import LONGEST, reading
 from .cluster import Cluster
 from .cooperative import Cooperative
@@ -54,10 +53,8 @@ class Auto(TritonSoftmax):
     """The variant that suits the shape, dtype and device."""
 
     # the widest row on chip is an H200's
-    moves = Traffic(
-        reads=sympy.Piecewise((M * N, N <= WIDEST_ROW), (2 * M * N, True)), writes=M * N
-    )
-    on_chip = sympy.Piecewise((N, N <= WIDEST_ROW), (LAST_RESORT.on_chip_elements(), True))
+    moves = Traffic(reads=by_width(WIDEST_ROW, M * N, 2 * M * N), writes=M * N)
+    on_chip = by_width(WIDEST_ROW, N, LAST_RESORT.on_chip_elements())
 
     batch_invariant: bool = False
 

@@ -26,14 +26,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated
 
-import sympy
 import torch
 from typing_extensions import override
 
 from ..device import Device, device_of, resident_programs
 from ..kernel import Shape, power_of_two, whole_number
 from ..language import LARGEST_BLOCK, jit, next_power_of_two, tl
-from ..traffic import BLOCK_SIZE, M, N, Traffic
+from ..traffic import BLOCK_SIZE, M, N, Traffic, by_width
 from .tiles import (
     RowAProgram,
     Rows,
@@ -142,10 +141,8 @@ class ThreePass(RowAProgram):
 class Hybrid(RowAProgram):
     """`fused_row` up to `block_size` columns, `three_pass` beyond."""
 
-    moves = Traffic(
-        reads=sympy.Piecewise((M * N, N <= BLOCK_SIZE), (3 * M * N, True)), writes=M * N
-    )
-    on_chip = sympy.Piecewise((N, N <= BLOCK_SIZE), (BLOCK_SIZE, True))
+    moves = Traffic(reads=by_width(BLOCK_SIZE, M * N, 3 * M * N), writes=M * N)
+    on_chip = by_width(BLOCK_SIZE, N, BLOCK_SIZE)
 
     block_size: Annotated[int, power_of_two(1, LARGEST_BLOCK)] = 4096
     num_warps: Annotated[int | None, power_of_two(1, 32)] = None

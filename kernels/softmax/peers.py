@@ -51,7 +51,6 @@ from functools import partial
 from importlib import import_module
 from typing import Any
 
-import sympy
 import torch
 from typing_extensions import override
 
@@ -69,7 +68,7 @@ from ..peer import (
     row_of_liger,
     row_of_quack,
 )
-from ..traffic import M, N, Traffic
+from ..traffic import M, N, Traffic, by_width
 from .operation import SOFTMAX
 
 Softmax = Callable[[torch.Tensor], torch.Tensor]
@@ -130,10 +129,8 @@ FlagGems = variant(
     library=FLAG_GEMS,
     published="flag_gems.ops:softmax",
     called=staticmethod(lambda function, x: function(x, dim=1)),
-    moves=Traffic(
-        reads=sympy.Piecewise((M * N, N <= WIDEST_WHOLE), (2 * M * N, True)), writes=M * N
-    ),
-    on_chip=sympy.Piecewise((N, N <= WIDEST_WHOLE), (sympy.Integer(FLAG_GEMS_TILE), True)),
+    moves=Traffic(reads=by_width(WIDEST_WHOLE, M * N, 2 * M * N), writes=M * N),
+    on_chip=by_width(WIDEST_WHOLE, N, FLAG_GEMS_TILE),
 )
 
 
@@ -151,7 +148,7 @@ class TileOps(Peer):
     missing = ", not installed here; run pip install tileops, on Python 3.12 or newer"
     published = "tileops.reduction:SoftmaxFwdOp"
     moves = FlagGems.moves
-    on_chip = sympy.Piecewise((N, N <= WIDEST_WHOLE), (sympy.Integer(TILEOPS_TILE), True))
+    on_chip = by_width(WIDEST_WHOLE, N, TILEOPS_TILE)
 
     @override
     def function(self, x: torch.Tensor) -> Softmax:
@@ -173,10 +170,8 @@ class Helion(Peer):
 
     operation = SOFTMAX
     library = Library(("helion",), "triton", _of_helion)
-    moves = Traffic(
-        reads=sympy.Piecewise((M * N, N <= WIDEST_WHOLE), (3 * M * N, True)), writes=M * N
-    )
-    on_chip = sympy.Piecewise((N, N <= WIDEST_WHOLE), (sympy.Integer(HELION_TILE), True))
+    moves = Traffic(reads=by_width(WIDEST_WHOLE, M * N, 3 * M * N), writes=M * N)
+    on_chip = by_width(WIDEST_WHOLE, N, HELION_TILE)
 
     @override
     def function(self, x: torch.Tensor) -> Softmax:

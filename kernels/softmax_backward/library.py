@@ -17,13 +17,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import sympy
 import torch
 from typing_extensions import override
 
 from ..kernel import Kernel, TorchFunction, variant
 from ..peer import FLAG_GEMS, LIGER, QUACK, Peer, row_of_liger, row_of_quack
-from ..traffic import M, N, Traffic
+from ..traffic import M, N, Traffic, by_width
 from .operation import SOFTMAX_BACKWARD
 
 Gradient = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]  # of y and dy
@@ -77,8 +76,6 @@ BackwardFlagGems = variant(  # it tunes its tile itself
     library=FLAG_GEMS,
     published="flag_gems.ops:softmax_backward",
     called=staticmethod(lambda function, y, dy: function(dy, y, 1, y.dtype)),
-    moves=Traffic(
-        reads=sympy.Piecewise((2 * M * N, N <= WIDEST_TILE), (4 * M * N, True)), writes=M * N
-    ),
-    on_chip=sympy.Piecewise((2 * N, N <= WIDEST_TILE), (sympy.Integer(2 * WIDEST_TILE), True)),
+    moves=Traffic(reads=by_width(WIDEST_TILE, 2 * M * N, 4 * M * N), writes=M * N),
+    on_chip=by_width(WIDEST_TILE, 2 * N, 2 * WIDEST_TILE),
 )

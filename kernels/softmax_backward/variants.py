@@ -28,7 +28,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Annotated
 
-import sympy
 import torch
 from typing_extensions import override
 
@@ -51,7 +50,7 @@ from ..language import gl, gluon_jit, jit, tl
 from ..launch import launch
 from ..lines import Sizes, columns_of, launch_tiles, lines_of, starts
 from ..softmax.fused_multirow import Multirow
-from ..traffic import BLOCK_SIZE, M, N, Traffic
+from ..traffic import BLOCK_SIZE, M, N, Traffic, by_width
 from ..vectors import LONGEST, reading, vector
 from .operation import SOFTMAX_BACKWARD
 
@@ -93,10 +92,8 @@ class Backward(Gradient):
     """A tile of one wide row or of several narrow ones a program."""
 
     dtypes = (*Kernel.dtypes, torch.float64)
-    moves = Traffic(
-        reads=sympy.Piecewise((2 * M * N, N <= BLOCK_SIZE), (4 * M * N, True)), writes=M * N
-    )
-    on_chip = sympy.Piecewise((2 * N, N <= BLOCK_SIZE), (2 * BLOCK_SIZE, True))
+    moves = Traffic(reads=by_width(BLOCK_SIZE, 2 * M * N, 4 * M * N), writes=M * N)
+    on_chip = by_width(BLOCK_SIZE, 2 * N, 2 * BLOCK_SIZE)
     row_a_program = True
 
     block_size: Annotated[int, power_of_two(1, LARGEST)] = 16384
@@ -145,10 +142,8 @@ class BackwardAuto(Gradient):
 
     dtypes = (*Kernel.dtypes, torch.float64)
     # the widest row on chip is an H200's
-    moves = Traffic(
-        reads=sympy.Piecewise((2 * M * N, N <= WIDEST), (4 * M * N, True)), writes=M * N
-    )
-    on_chip = sympy.Piecewise((2 * N, N <= WIDEST), (sympy.Integer(2 * TILES.block_size), True))
+    moves = Traffic(reads=by_width(WIDEST, 2 * M * N, 4 * M * N), writes=M * N)
+    on_chip = by_width(WIDEST, 2 * N, 2 * TILES.block_size)
 
     @override
     def limits(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
