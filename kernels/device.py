@@ -74,11 +74,7 @@ def device_of(x: torch.Tensor) -> Device:
 def resident_programs(registers: int, warps: int, shared: int, device: Device) -> int:
     """Programs resident on the whole device; 0 where not even one fits an SM.
 
-    Args:
-        registers: Registers per thread.
-        warps: Warps per program.
-        shared: Shared memory per program, bytes.
-        device: A CUDA device.
+    A program has so many warps, ``registers`` in each thread, and ``shared`` bytes of memory.
 
     Raises:
         ValueError: the device is described without one of its limits.

@@ -27,9 +27,8 @@ def tunable(name: str) -> sympy.Symbol:
 
 def by_width(widest: Any, narrow: Any, wide: Any) -> sympy.Expr:
     """One formula for rows of up to ``widest`` columns, and another for wider ones."""
-    return sympy.Piecewise(
-        (sympy.sympify(narrow), sympy.Le(N, widest)), (sympy.sympify(wide), True)
-    )
+    narrow, wide = sympy.sympify(narrow), sympy.sympify(wide)
+    return sympy.Piecewise((narrow, sympy.Le(N, widest)), (wide, True))
 
 
 def parts_of(width: int) -> sympy.Expr:

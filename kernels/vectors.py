@@ -61,9 +61,8 @@ def layout(*matrices: torch.Tensor) -> Layout:
 def reading(*given: torch.Tensor | None, contiguous: bool = False) -> tuple[int, bool]:
     """As `layout`, for kernels of which each matrix begins at a vector if its rows do not.
 
-    Args:
-        given: Matrices of one shape (M, N), M and N at least 1, and dtype; None is left out.
-        contiguous: Whether a contiguous matrix will be written, which is not there yet.
+    The matrices, of one shape and dtype, have at least one element; None is left out.
+    ``contiguous`` says that a contiguous one will be written, which is not there yet.
 
     Returns:
         The elements of a vector, and whether rows are unaligned with such vectors.

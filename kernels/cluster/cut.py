@@ -198,9 +198,7 @@ def cut(
         shape: Rows and columns, each at least 1.
         itemsize: Bytes of an element, 2 or 4.
         width: Elements of a vector.
-        device: A CUDA device.
-        programs: Programs per cluster; None takes the cheapest.
-        warps: Warps per program; None decides by the same rule.
+        programs, warps: Those of a cut, for which only it is taken; None takes the cheapest.
         matrices: The number of matrices whose row is held on chip.
         waiting: Whether chunks of one matrix may wait in shared memory.
     """

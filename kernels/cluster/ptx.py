@@ -32,13 +32,7 @@ SEND = "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.b64"
 
 @constexpr_function
 def open_slots(programs: int, warps: int, messages: int = 1) -> str:
-    """PTX that allocates the slots; ``$0`` is their address in shared memory.
-
-    Args:
-        programs: Programs of the cluster.
-        warps: Warps per program.
-        messages: Messages per warp.
-    """
+    """PTX that allocates slots for so many messages of each warp; ``$0`` is their address."""
     slots = programs * warps * messages
     if programs == 1:
         return f"{{ .shared .align 8 .b64 slots[{slots}]; mov.u32 $0, slots; }}"
@@ -76,8 +70,6 @@ def normalizer(programs: int, warps: int, count: int, further: str, late: bool) 
     each pair (m, d) and of the further sum.
 
     Args:
-        programs: Programs of the cluster.
-        warps: Warps per program.
         count: Numbers of a warp: 2, 3 with a further sum, 5 with a second row too.
         further: ``"added"`` for a sum that is just added, ``"scaled"`` for one that is rescaled
             like d, ``"weighted"`` for Σ exp(x − m)·(x − m)·log₂e, likewise.

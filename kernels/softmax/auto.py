@@ -87,15 +87,7 @@ def choice(
     width: int,
     batch_invariant: bool = False,
 ) -> Kernel:
-    """The rule.
-
-    Args:
-        shape: Rows and columns.
-        dtype: The elements'.
-        device: The device that runs it.
-        width: Elements of the vectors by which the middle of a row can be read.
-        batch_invariant: See `Auto`.
-    """
+    """The rule, for ``shape`` and vectors of ``width`` elements that read the middle of a row."""
     rows, cols = MANY if batch_invariant else max(shape[0], 1), max(shape[1], 1)
     size, narrow = cols * dtype.itemsize, FusedMultirow()
     if batch_invariant:

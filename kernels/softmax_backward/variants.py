@@ -77,13 +77,10 @@ class Gradient(Kernel):
 
     @abstractmethod
     def into(self, tensors: Three, dim: int = 1, temperature: float = 1.0) -> None:
-        """Writes the gradient of softmax(x / temperature) along ``dim`` into ``dx``.
+        """Writes the gradient of softmax(x / temperature) along ``dim`` into the last tensor, dx.
 
-        Args:
-            tensors: Softmax's answer y, at least one dimension and one element; dy, the gradient of
-                it; and dx, contiguous, of any floating-point dtype.
-            dim: The dimension of the softmax, not negative; the last one, if a variant takes rows.
-            temperature: As in the softmax.
+        y is softmax's answer, of at least one element, and dy its gradient. dx is contiguous, and
+        of any floating dtype. A variant of rows takes two dimensions, and ``dim`` is 1.
         """
 
 
