@@ -43,6 +43,10 @@ class Device:
     # Of 2, 4, 8 and 16 programs of one warp, as many as the driver keeps resident at once
     clusters: tuple[int, int, int, int] | None = None
 
+    def at_least(self, capability: tuple[int, int]) -> bool:
+        """Whether it is a CUDA device of this compute capability or a newer one."""
+        return self.capability is not None and self.capability >= capability
+
 
 @lru_cache
 def cuda_device(index: int) -> Device:
@@ -93,7 +97,7 @@ def resident_programs(registers: int, warps: int, shared: int, device: Device) -
 
 def largest_cluster(device: Device) -> int:
     """Programs of the largest cluster that a device launches; 0 where it has no clusters."""
-    if device.capability is None or device.capability < CLUSTERS_FROM:
+    if device.capability is None or not device.at_least(CLUSTERS_FROM):
         return 0
     return 16 if device.capability[0] in DATA_CENTRE else 8
 

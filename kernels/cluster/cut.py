@@ -97,10 +97,8 @@ class OnCluster(Kernel):
         plan.launch(function, rows, arguments, plan.how(x, width, ends))
 
     @override
-    def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
+    def limits(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
         """See `Kernel`; also devices without clusters, and rows that do not fit on chip."""
-        if (reason := super().unsupported(shape, dtype, device)) is not None:
-            return reason
         most = largest_cluster(device)
         if gl is None or most == 0:
             return "needs thread-block clusters: a CUDA device of sm_90 or newer, and Gluon"

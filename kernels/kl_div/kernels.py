@@ -79,7 +79,7 @@ class KlAuto(OnCluster):
     moves = Traffic(reads=2 * M * N, write_bytes=4 * M)
     on_chip = 2 * N
     matrices = 2
-    unsupported = Kernel.unsupported  # a stream takes what a cluster does not
+    limits = Kernel.limits  # a stream takes what a cluster does not
 
     @override
     def __call__(self, student: torch.Tensor, teacher: torch.Tensor) -> Tensors:
@@ -152,7 +152,7 @@ def _plan_of(
     cols, width = shape[1], LONGEST // dtype.itemsize
     asked = kernel.programs or kernel.num_warps
     wide_loss = cols > NARROW and not (gradient or asked)
-    if wide_loss or OnCluster.unsupported(kernel, shape, dtype, device) is not None:
+    if wide_loss or OnCluster.limits(kernel, shape, dtype, device) is not None:
         return None
     plan = kernel.plan((MANY, cols), dtype, width, device)
     held = dtype.itemsize == 4 and plan is not None and plan.warps <= 8
