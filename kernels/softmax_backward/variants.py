@@ -276,38 +276,36 @@ def _gradient(p, g, total, scale, PACKED: gl.constexpr = False):  # type: ignore
 def _backward_cluster(y, dy, dx, cols, y_at, dy_at, inverse, HOW: gl.constexpr):  # type: ignore[no-untyped-def]
     LOADS: gl.constexpr = HOW.loads
     STORES: gl.constexpr = HOW.stores
-    PACKED: gl.constexpr = HOW.packed
     VECTOR: gl.constexpr = HOW.vector
-    ENDS: gl.constexpr = HOW.ends
     SLICES: gl.constexpr = gl.num_ctas() * gl.num_warps()
     single: gl.constexpr = in_registers(1, gl.num_warps(), gl.num_ctas())
     if SLICES > 1:
         slots = slots_of(1)
     number, vectors = row_number().to(gl.int64), cols
-    first_y, y = row_at(y, number, y_at[0], VECTOR, ENDS)
-    first_dy, dy = row_at(dy, number, dy_at[0], VECTOR, ENDS)
-    first_dx, dx = row_at(dx, number, cols, VECTOR, ENDS)
-    if ENDS:
+    first_y, y = row_at(y, number, y_at[0], VECTOR, HOW.ends)
+    first_dy, dy = row_at(dy, number, dy_at[0], VECTOR, HOW.ends)
+    first_dx, dx = row_at(dx, number, cols, VECTOR, HOW.ends)
+    if HOW.ends:
         end, at_end, vectors, _ = ends_of(number, y_at[0], gl.cast(cols, gl.int32), VECTOR, single)
     row = whole_row(vectors, HOW.chunks, VECTOR, HOW.even)
 
     ps = row.load(y, y_at[1], 0, 0.0, LOADS)
     gs = row.load(dy, dy_at[1], 0, 0.0, LOADS)
     product_at_end = None
-    if ENDS:
+    if HOW.ends:
         p_at_end = gl.load(first_y + end, mask=at_end, other=0.0).to(gl.float32)
         g_at_end = gl.load(first_dy + end, mask=at_end, other=0.0).to(gl.float32)
         product_at_end = p_at_end * g_at_end
     products = gl.full(row.columns.shape, 0.0, gl.float32, row.columns.type.layout)
     for i in gl.static_range(row.CHUNKS):
-        p = distinct(ps[i], PACKED).to(gl.float32)
-        products += p * distinct(gs[i], PACKED).to(gl.float32)
+        p = distinct(ps[i], HOW.packed).to(gl.float32)
+        products += p * distinct(gs[i], HOW.packed).to(gl.float32)
     total = summed_up(products, product_at_end, VECTOR)
     if SLICES > 1:
         total = total_of(total, slots)
     for i in gl.static_range(row.CHUNKS):
-        value = _gradient(ps[i], gs[i], total[:, None], inverse, PACKED)
+        value = _gradient(ps[i], gs[i], total[:, None], inverse, HOW.packed)
         row.store(dx, 1, i, value, STORES)
-    if ENDS:
+    if HOW.ends:
         value = _gradient(p_at_end, g_at_end, by_lane(total, single), inverse)
         gl.store(first_dx + end, value.to(dx.dtype.element_ty), mask=at_end)
