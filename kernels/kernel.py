@@ -285,7 +285,7 @@ class Kernel(ABC):
                 return f"needs {package}{self.missing}"
         reason = _without_triton(device) if self.backend == "triton" else None
         if reason is None and self.row_a_program:
-            reason = too_many_rows(shape)
+            reason = too_many(shape[0])
         return reason or self.operation.refuses(shape) or self.limits(shape, dtype, device)
 
     def limits(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
@@ -356,10 +356,10 @@ def _tunables(kind: type[Any]) -> list[tuple[str, bool, Allowed]]:
     return found
 
 
-def too_many_rows(shape: Shape) -> str | None:
-    """One sentence that says why one program per row cannot be launched; None if it can."""
-    if shape[0] > MOST_PROGRAMS:
-        return f"starts one program per row, and a launch takes {MOST_PROGRAMS}, not {shape[0]}"
+def too_many(programs: int) -> str | None:
+    """One sentence that says why so many programs cannot be launched; None if they can."""
+    if programs > MOST_PROGRAMS:
+        return f"a launch takes {MOST_PROGRAMS} programs, not {programs}"
     return None
 
 

@@ -16,7 +16,7 @@ import torch
 from typing_extensions import override
 
 from .device import Device
-from .kernel import Kernel, Shape, too_many_rows
+from .kernel import Kernel, Shape, too_many
 
 Refused = Callable[[Shape, torch.dtype, Device], str | None]
 VECTOR_BYTES = 16  # one load or store of a thread of QuACK's
@@ -126,11 +126,11 @@ def row_of_liger(
 def _on_cuda(shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
     if device.kind != "cuda":
         return "needs a CUDA device"
-    return too_many_rows(shape)
+    return too_many(shape[0])
 
 
 QUACK = Library(("quack-kernels", "nvidia-cutlass-dsl"), "cute", partial(_in_clusters, "QuACK"))
-LIGER = Library(("liger-kernel",), "triton", lambda shape, *_: too_many_rows(shape))
+LIGER = Library(("liger-kernel",), "triton", lambda shape, *_: too_many(shape[0]))
 LIGER_CUTE = Library(("liger-kernel", "nvidia-cutlass-dsl"), "cute", partial(_in_clusters, "Liger"))
 FLAG_GEMS = Library(("flag-gems",), "triton", _on_cuda)
 FLA = Library(("fla-core",), "triton", _on_cuda)

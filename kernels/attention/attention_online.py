@@ -29,8 +29,8 @@ import torch
 from typing_extensions import override
 
 from ..device import Device, device_of
-from ..kernel import Kernel, Shape, power_of_two, whole_number
-from ..language import MOST_PROGRAMS, jit, tl
+from ..kernel import Kernel, Shape, power_of_two, too_many, whole_number
+from ..language import jit, tl
 from ..launch import launch
 from ..repeat import ALIGNMENT
 from ..softmax.tiles import empty_result
@@ -73,8 +73,8 @@ class AttentionOnline(OfAttention):
             return f"causal takes a block_m that block_n={self.keys} divides, not {self.block_m}"
         if shape[1] * self.dim >= MOST:
             return f"counts a head's elements in 32 bit, and {shape[1]} keys of {self.dim} are more"
-        if shape[0] // shape[1] * -(-shape[1] // self.block_m) > MOST_PROGRAMS:
-            return f"starts a program a tile of queries, and a launch takes {MOST_PROGRAMS}"
+        if reason := too_many(shape[0] // shape[1] * -(-shape[1] // self.block_m)):
+            return reason
         if self.descriptors and device.kind == "cuda" and not device.at_least(COPIES_TILES):
             return "descriptors=true needs compute capability 9.0 or newer"
         tiles = self.block_m + 2 * self.num_stages * self.keys

@@ -8,11 +8,12 @@ both ends, one per lane.
 
 from __future__ import annotations
 
+from collections import namedtuple
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import ceil, log2
-from typing import Annotated, Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar
 
 import torch
 from typing_extensions import override
@@ -26,8 +27,8 @@ from ..device import (
     resident_clusters,
     resident_programs,
 )
-from ..kernel import Kernel, Shape, power_of_two
-from ..language import MOST_PROGRAMS, gl
+from ..kernel import Kernel, Shape, power_of_two, too_many
+from ..language import gl
 from ..launch import launch, load_hint, store_hint
 from ..vectors import LONGEST
 from ..vectors import reading as reading
@@ -114,22 +115,11 @@ class OnCluster(Kernel):
         if plan is None:
             held = f"keeps a row in the {self.place} of a cluster"
             return f"{held}; rows of {cols} do not fit on {device.name}"
-        if rows * plan.programs > MOST_PROGRAMS:
-            return f"a launch takes {MOST_PROGRAMS} programs; here it is {plan.programs} a row"
-        return None
+        return too_many(rows * plan.programs)
 
 
-class How(NamedTuple):
-    """The constants of a launch: see `Cut` and `reading`; ``even`` where the last chunk is full."""
-
-    chunks: int
-    shared: int
-    vector: int
-    even: bool
-    ends: bool
-    packed: bool
-    loads: str
-    stores: str
+# The constants of a launch: see `Cut`, `reading` and `kernels.launch`; even if the last chunk is full
+How = namedtuple("How", "chunks shared vector even ends packed loads stores")
 
 
 @dataclass(frozen=True)

@@ -15,15 +15,16 @@ Source: PyTorch's PersistentSoftmax.cuh, whose warps take one or two rows of up 
 
 from __future__ import annotations
 
+from collections import namedtuple
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, NamedTuple
+from typing import Annotated, ClassVar
 
 import torch
 from typing_extensions import override
 
 from ..device import Device
-from ..kernel import Kernel, Shape, power_of_two
-from ..language import MOST_PROGRAMS, jit, next_power_of_two, tl
+from ..kernel import Kernel, Shape, power_of_two, too_many
+from ..language import jit, next_power_of_two, tl
 from ..launch import launch, load_hint, store_hint
 from ..vectors import vector
 from .tiles import Rows, TritonSoftmax
@@ -36,19 +37,9 @@ UNEVEN_FROM = 256  # elements of a row
 MOST_ALIKE = 16  # rows that have a warp each
 
 
-class How(NamedTuple):
-    """The constants of a launch: tiles of ``rows`` × ``width``, ``pieces`` of them for whole rows.
-
-    ``vector`` is the number of elements by which rows can be read, see `vectors.vector`; ``loads``
-    and ``stores`` are eviction hints.
-    """
-
-    vector: int
-    rows: int
-    width: int
-    pieces: int
-    loads: str
-    stores: str
+# The constants of a launch: elements by which rows can be read (`kernels.vectors.vector`), rows and
+# width of a tile, as many pieces as whole rows take, and eviction hints
+How = namedtuple("How", "vector rows width pieces loads stores")
 
 
 @dataclass(frozen=True)
@@ -82,10 +73,7 @@ class Multirow(Kernel):
                 f"rows_per_program={rows} and num_warps={warps} leave a lane {held} elements of "
                 f"rows of {shape[1]}, and it takes at most {self.most_a_lane}"
             )
-        programs = -(-shape[0] // rows)
-        if programs > MOST_PROGRAMS:
-            return f"a launch takes {MOST_PROGRAMS} programs, not {programs}"
-        return None
+        return too_many(-(-shape[0] // rows))
 
     def tile(self, shape: Shape, dtype: torch.dtype) -> tuple[int, int]:
         """Rows and warps of a program, powers of two.

@@ -55,7 +55,7 @@ import torch
 from typing_extensions import override
 
 from ..device import Device
-from ..kernel import Kernel, Shape, too_many_rows, variant
+from ..kernel import Kernel, Shape, too_many, variant
 from ..language import next_power_of_two
 from ..peer import (
     FLAG_GEMS,
@@ -162,7 +162,7 @@ def _of_helion(shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
         return f"Helion imports what PyTorch {torch.__version__} lacks; {TORCH_FROM} has it"
     if device.kind != "cuda":  # its code has no interpreter
         return "needs a CUDA device"
-    return too_many_rows(shape)
+    return too_many(shape[0])
 
 
 class Helion(Peer):
