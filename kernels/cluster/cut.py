@@ -118,7 +118,7 @@ class OnCluster(Kernel):
         return too_many(rows * plan.programs)
 
 
-# The constants of a launch: see `Cut`, `reading` and `kernels.launch`; even if the last chunk is full
+# The constants of a launch: see `Cut`, `reading`, `kernels.launch`; even if the last chunk is full
 How = namedtuple("How", "chunks shared vector even ends packed loads stores")
 
 
