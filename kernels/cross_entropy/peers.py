@@ -104,11 +104,7 @@ CeBackwardQuack = variant(
     refused=staticmethod(_chunk_of_row),
     published="quack.cross_entropy:cross_entropy_bwd",
     called=staticmethod(lambda function, x, target, lse, dloss: function(x, target, dloss, lse)),
-    moves=Traffic(
-        reads=M * N,
-        writes=M * N,
-        read_bytes=16 * M * parts_of(WIDEST_CHUNK),
-    ),
+    moves=Traffic(reads=M * N, writes=M * N, read_bytes=16 * M * parts_of(WIDEST_CHUNK)),
     on_chip=sympy.Min(N, WIDEST_CHUNK),
 )
 
@@ -187,11 +183,7 @@ CeFla = variant(  # its dispatcher picks Gluon or Triton
     library=FLA,
     published="fla.modules.fused_cross_entropy:cross_entropy_loss",
     called=staticmethod(_first),
-    moves=Traffic(
-        reads=M * N + M,
-        read_bytes=8 * M + FLA_PARTS,
-        write_bytes=12 * M + FLA_PARTS,
-    ),
+    moves=Traffic(reads=M * N + M, read_bytes=8 * M + FLA_PARTS, write_bytes=12 * M + FLA_PARTS),
     on_chip=sympy.Min(N, FLA_TILE),
 )
 CeGradFla = variant(

@@ -90,10 +90,7 @@ AddTriton = variant(Mover, ADD, moves=Traffic(reads=2 * M * N, writes=M * N))
 
 
 AttentionIo = variant(
-    Mover,
-    ATTENTION_IO,
-    dtypes=Kernel.dtypes,
-    moves=Traffic(reads=3 * 128 * M, writes=128 * M),
+    Mover, ATTENTION_IO, dtypes=Kernel.dtypes, moves=Traffic(reads=3 * 128 * M, writes=128 * M)
 )
 
 

@@ -140,11 +140,7 @@ def _exponential(value: tl.tensor) -> tl.tensor:
 
 @jit
 def _fused_multirow(
-    x: tl.tensor,
-    y: tl.tensor,
-    rows: tl.tensor,
-    at: Rows,
-    HOW: tl.constexpr,
+    x: tl.tensor, y: tl.tensor, rows: tl.tensor, at: Rows, HOW: tl.constexpr
 ) -> None:
     STATISTICS: tl.constexpr = tl.float64 if x.dtype.element_ty == tl.float64 else tl.float32
     ROWS: tl.constexpr = HOW.rows

@@ -191,12 +191,7 @@ def _fused_row(x: tl.tensor, y: tl.tensor, at: Rows, BLOCK: tl.constexpr) -> Non
 
 @jit
 def _fused(
-    x: tl.tensor,
-    y: tl.tensor,
-    rows: tl.tensor,
-    at: Rows,
-    BLOCK: tl.constexpr,
-    STAGES: tl.constexpr,
+    x: tl.tensor, y: tl.tensor, rows: tl.tensor, at: Rows, BLOCK: tl.constexpr, STAGES: tl.constexpr
 ) -> None:
     for row in tl.range(tl.program_id(0), rows, tl.num_programs(0), num_stages=STAGES):
         _whole(x, y, tl.cast(row, tl.int64), at, BLOCK)
