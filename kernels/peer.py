@@ -95,23 +95,21 @@ def _in_clusters(whose: str, shape: Shape, dtype: torch.dtype, device: Device) -
     return None
 
 
-def row_of_quack(matrices: int) -> Refused:
-    """The limit of QuACK's kernels that hold a row of so many matrices in a cluster."""
+def row_of_quack(matrices: int, shape: Shape, dtype: torch.dtype, device: Device, /) -> str | None:
+    """The limit of QuACK's kernels that hold a row of so many matrices in a cluster.
 
-    def refused(shape: Shape, dtype: torch.dtype, device: Device, /) -> str | None:
-        """Narrower rows take smaller clusters, and less than any device with clusters has."""
-        tile = THREADS * VECTOR_BYTES // dtype.itemsize
-        cluster = 8 if device.capability is not None and device.capability[0] == 12 else 16
-        needed = matrices * -(-shape[1] // (tile * cluster)) * tile * dtype.itemsize + SCRATCH_BYTES
-        room = device.shared_bytes_per_block
-        if room is None or needed <= room:
-            return None
-        return (
-            f"a row of {shape[1]} takes {needed} bytes of shared memory in each block of "
-            f"QuACK's largest cluster, and this device gives a block {room}"
-        )
-
-    return refused
+    Narrower rows take smaller clusters, and less than any device with clusters has.
+    """
+    tile = THREADS * VECTOR_BYTES // dtype.itemsize
+    cluster = 8 if device.capability is not None and device.capability[0] == 12 else 16
+    needed = matrices * -(-shape[1] // (tile * cluster)) * tile * dtype.itemsize + SCRATCH_BYTES
+    room = device.shared_bytes_per_block
+    if room is None or needed <= room:
+        return None
+    return (
+        f"a row of {shape[1]} takes {needed} bytes of shared memory in each block of "
+        f"QuACK's largest cluster, and this device gives a block {room}"
+    )
 
 
 def row_of_liger(

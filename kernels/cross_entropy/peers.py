@@ -76,7 +76,7 @@ CeQuack = variant(  # it chooses cluster and threads itself
     Peer,
     CROSS_ENTROPY,
     library=QUACK,
-    refused=staticmethod(row_of_quack(1)),
+    refused=staticmethod(partial(row_of_quack, 1)),
     published="quack.cross_entropy:cross_entropy_fwd",
     called=staticmethod(lambda function, *inputs: function(*inputs, return_lse=True)[0]),
     moves=Traffic(reads=M * N + M, read_bytes=8 * M, write_bytes=8 * M),
@@ -94,7 +94,7 @@ def _chunk_of_row(shape: Shape, dtype: torch.dtype, device: Device) -> str | Non
     """The limit of QuACK's backward, whose block holds a part of a row: any width fits."""
     rows, cols = shape
     part = cols if cols <= WIDEST_CHUNK else WIDEST_CHUNK + cols % VECTOR_BYTES
-    return row_of_quack(1)((rows, part), dtype, device)
+    return row_of_quack(1, (rows, part), dtype, device)
 
 
 CeBackwardQuack = variant(

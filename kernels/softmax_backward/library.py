@@ -16,6 +16,7 @@ Source: `torch.ops.aten._softmax_backward_data`, which autograd calls for `torch
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import torch
 from typing_extensions import override
@@ -43,7 +44,7 @@ BackwardQuack = variant(  # it chooses cluster and threads itself
     Peer,
     SOFTMAX_BACKWARD,
     library=QUACK,
-    refused=staticmethod(row_of_quack(2)),
+    refused=staticmethod(partial(row_of_quack, 2)),
     published="quack.softmax:softmax_bwd",
     called=staticmethod(lambda function, y, dy: function(dy, y)),
     moves=Traffic(reads=2 * M * N, writes=M * N),
