@@ -314,14 +314,10 @@ def variant(kind: type[Kind], operation: Operation, **declared: Any) -> type[Kin
 
 
 class TorchFunction(Kernel):
-    """A function of PyTorch as it is, one answer laid out contiguously. It has no tunables.
-
-    Attributes:
-        function: The function, of the operation's inputs.
-    """
+    """A function of PyTorch as it is, one answer laid out contiguously. It has no tunables."""
 
     backend = "torch"
-    function: ClassVar[Callable[..., Tensors]]
+    function: ClassVar[Callable[..., Tensors]]  # of the operation's inputs
 
     @override
     def __call__(self, *inputs: torch.Tensor) -> Tensors:

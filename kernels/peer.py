@@ -35,16 +35,11 @@ class Library:
 
 
 class Peer(Kernel):
-    """A public library's kernel; see `Kernel`.
-
-    Attributes:
-        library: The library.
-        published: Its function, as ``"module:name"``.
-        called: Calls that function, its first argument, with the inputs, and gives the outputs.
-    """
+    """A public library's kernel; see `Kernel`."""
 
     library: ClassVar[Library]
-    published: ClassVar[str]
+    published: ClassVar[str]  # its function, as "module:name"
+    # Calls that function, its first argument, with the inputs, and gives the outputs
     called: ClassVar[Callable[..., Any]] = staticmethod(lambda function, *inputs: function(*inputs))
 
     def __init_subclass__(cls) -> None:

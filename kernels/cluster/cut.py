@@ -54,18 +54,12 @@ BEST_WARPS = 5
 
 @dataclass(frozen=True)
 class OnCluster(Kernel):
-    """A variant whose rows are each held by a cluster.
-
-    Attributes:
-        place: Where a row is held, for messages.
-        matrices: How many matrices' rows are held.
-        in_vectors: Whether rows have to be whole vectors.
-    """
+    """A variant whose rows are each held by a cluster."""
 
     backend = "triton"
-    place: ClassVar[str] = "registers"
-    matrices: ClassVar[int] = 1
-    in_vectors: ClassVar[bool] = False
+    place: ClassVar[str] = "registers"  # where a row is held, for messages
+    matrices: ClassVar[int] = 1  # whose rows are held
+    in_vectors: ClassVar[bool] = False  # whether rows have to be whole vectors
 
     programs: Annotated[int | None, power_of_two(1, 16)] = None
     num_warps: Annotated[int | None, power_of_two(1, 16)] = None

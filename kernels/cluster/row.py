@@ -32,23 +32,14 @@ def in_shared_memory(width: int, programs: int) -> object:
 
 @aggregate
 class Row:
-    """The places of a row's elements: chunks of tiles [slices, lanes × vector].
+    """The places of a row's elements: chunks of tiles [slices, lanes × vector]."""
 
-    Attributes:
-        columns: The columns of the first chunk, int64.
-        vectors: Vectors of the row, or of each slice's row.
-        CHUNKS: Chunks of the row.
-        CHUNK: Elements of a chunk.
-        VECTOR: Elements of a vector.
-        FULL: First chunks of which the row has all vectors; of the others it may have fewer.
-    """
-
-    columns: gl.tensor
-    vectors: gl.tensor
-    CHUNKS: gl.constexpr
-    CHUNK: gl.constexpr
-    VECTOR: gl.constexpr
-    FULL: gl.constexpr
+    columns: gl.tensor  # of the first chunk, int64
+    vectors: gl.tensor  # of the row, or of each slice's row
+    CHUNKS: gl.constexpr  # of the row
+    CHUNK: gl.constexpr  # elements of a chunk
+    VECTOR: gl.constexpr  # elements of a vector
+    FULL: gl.constexpr  # first chunks of which the row has all vectors; the others may lack some
 
     @constexpr_function
     def __init__(self, columns, vectors, CHUNKS, CHUNK, VECTOR, FULL):  # type: ignore[no-untyped-def]

@@ -44,18 +44,13 @@ How = namedtuple("How", "vector rows width pieces loads stores")
 
 @dataclass(frozen=True)
 class Multirow(Kernel):
-    """A program holds several whole rows, each in a warp, a part of one, or several.
-
-    Attributes:
-        widest: Elements of a row: a wider one fills a program of its own.
-        most_a_lane: Elements of a lane: with temporaries what 255 registers hold.
-        apart: Whether 16-bit rows that are not powers of two get a warp each, which wastes least.
-    """
+    """A program holds several whole rows, each in a warp, a part of one, or several."""
 
     backend = "triton"
     dtypes = (*Kernel.dtypes, torch.float64)
-    widest: ClassVar[int]
-    most_a_lane: ClassVar[int]
+    widest: ClassVar[int]  # elements of a row: a wider one fills a program of its own
+    most_a_lane: ClassVar[int]  # elements: with temporaries what 255 registers hold
+    # Whether 16-bit rows that are not powers of two get a warp each, which wastes least
     apart: ClassVar[bool] = False
 
     rows_per_program: Annotated[int | None, power_of_two(1, MOST_ROWS)] = None
