@@ -125,29 +125,18 @@ def gradient_of(
 
 @dataclass(slots=True, eq=False)
 class Plan:
-    """How kernels compute an operation for tensors of one layout.
-
-    Attributes:
-        op: The operation.
-        options: As its gradient takes them.
-        call: Computes all answers from rows; those for the caller come first.
-        alone: Computes the caller's answers from the tensors, where no gradient is needed.
-        shown: The number of the caller's answers.
-        work: What launches the kernels; None where an operator does.
-        direct: Whether the tensors are rows already, or `RowOp.arranged` makes them.
-        shape: The shape of the caller's answers, where it is not what ``call`` returns.
-        gradient: The test that `alike` made from the tensors of an earlier gradient, and what
-            computed that. One attribute, as threads may share a plan.
-    """
+    """How kernels compute an operation for tensors of one layout."""
 
     op: RowOp
-    options: tuple[Any, ...]
-    call: Callable[..., Sequence[Any]]
-    alone: Callable[..., Sequence[Any]]
-    shown: int
-    work: Any = None
-    direct: bool = True
-    shape: Sequence[int] | None = None
+    options: tuple[Any, ...]  # as its gradient takes them
+    call: Callable[..., Sequence[Any]]  # all answers from rows; those for the caller come first
+    alone: Callable[..., Sequence[Any]]  # the caller's from the tensors, without a gradient
+    shown: int  # the number of the caller's answers
+    work: Any = None  # launches the kernels; None where an operator does
+    direct: bool = True  # whether the tensors are rows already, or `RowOp.arranged` makes them
+    shape: Sequence[int] | None = None  # of the caller's answers, where `call` gives another
+    # The test that `alike` made from the tensors of an earlier gradient, and what computed that:
+    # one attribute, as threads may share a plan
     gradient: tuple[Callable[..., bool | None], Callable[..., Any]] = unlike, unlike
 
 

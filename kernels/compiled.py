@@ -26,16 +26,11 @@ MODES = ("default", "max-autotune-no-cudagraphs")
 
 @dataclass(frozen=True)
 class CompiledFormula(Kernel):
-    """A formula through `torch.compile`, afresh for each shape.
-
-    Attributes:
-        mode: Inductor's, ``"default"`` or ``"max-autotune-no-cudagraphs"``.
-        formula: The function of the operation's inputs that is compiled.
-    """
+    """A formula through `torch.compile`, afresh for each shape."""
 
     backend = "inductor"
     on_chip = N
-    formula: ClassVar[Callable[..., Any]]
+    formula: ClassVar[Callable[..., Any]]  # of the operation's inputs
 
     mode: Annotated[str, one_of(*MODES)] = "default"
 

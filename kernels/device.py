@@ -27,35 +27,25 @@ class Device:
     """The limits of a device that a variant needs before it launches.
 
     A limit is None where it does not apply (a CPU, Triton's interpreter).
-
-    Attributes:
-        kind: ``"cuda"`` or ``"cpu"``.
-        name: The driver's name for it, e.g. ``"NVIDIA H200"``.
-        capability: CUDA compute capability, e.g. ``(9, 0)``; None on a card that is not NVIDIA's.
-        sms: Streaming multiprocessors.
-        warp_size: Threads a warp.
-        registers_per_sm: 32-bit registers an SM.
-        shared_bytes_per_sm: Shared memory an SM, bytes.
-        shared_bytes_per_block: The most shared memory one block may ask for, bytes.
-        warps_per_sm: The most warps resident on an SM.
-        l2_bytes: L2 cache, bytes (on a CPU: the last-level cache).
-        memory_bytes: Device memory, bytes.
-        clusters: Clusters of 2, 4, 8 and 16 programs of one warp that the driver keeps resident at
-            once.
     """
 
-    kind: str
-    name: str
-    capability: tuple[int, int] | None = None
-    sms: int | None = None
-    warp_size: int | None = None
-    registers_per_sm: int | None = None
+    kind: str  # "cuda" or "cpu"
+    name: str  # the driver's, e.g. "NVIDIA H200"
+    capability: tuple[int, int] | None = None  # CUDA's, e.g. (9, 0); None where it is not NVIDIA's
+    sms: int | None = None  # streaming multiprocessors
+    warp_size: int | None = None  # threads
+    registers_per_sm: int | None = None  # of 32 bit
     shared_bytes_per_sm: int | None = None
-    shared_bytes_per_block: int | None = None
-    warps_per_sm: int | None = None
-    l2_bytes: int | None = None
+    shared_bytes_per_block: int | None = None  # the most that a block may ask for
+    warps_per_sm: int | None = None  # the most that are resident
+    l2_bytes: int | None = None  # on a CPU of the last-level cache
     memory_bytes: int | None = None
+    # Of 2, 4, 8 and 16 programs of one warp, as many as the driver keeps resident at once
     clusters: tuple[int, int, int, int] | None = None
+
+    def at_least(self, capability: tuple[int, int]) -> bool:
+        """Whether it is a CUDA device of this compute capability or a newer one."""
+        return self.capability is not None and self.capability >= capability
 
 
 @lru_cache
@@ -88,11 +78,7 @@ def device_of(x: torch.Tensor) -> Device:
 def resident_programs(registers: int, warps: int, shared: int, device: Device) -> int:
     """Programs resident on the whole device; 0 where not even one fits an SM.
 
-    Args:
-        registers: Registers per thread.
-        warps: Warps per program.
-        shared: Shared memory per program, bytes.
-        device: A CUDA device.
+    A program has so many warps, ``registers`` in each thread, and ``shared`` bytes of memory.
 
     Raises:
         ValueError: the device is described without one of its limits.
@@ -111,7 +97,7 @@ def resident_programs(registers: int, warps: int, shared: int, device: Device) -
 
 def largest_cluster(device: Device) -> int:
     """Programs of the largest cluster that a device launches; 0 where it has no clusters."""
-    if device.capability is None or device.capability < CLUSTERS_FROM:
+    if device.capability is None or not device.at_least(CLUSTERS_FROM):
         return 0
     return 16 if device.capability[0] in DATA_CENTRE else 8
 

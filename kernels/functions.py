@@ -1,11 +1,7 @@
 """`softmax(x)`: the fastest variant for the shape, as a function like PyTorch's own.
 
 If the softmax runs along a contiguous last dimension, `auto` computes it. Another dimension, a
-temperature or another dtype of the result takes `along`. Both read a strided tensor in place. Only
-if the dimensions before or after `dim` cannot be merged into one (for example in a permuted tensor
-of four dimensions) is the tensor copied first: 2MN more. The backward kernel moves 3MN.
-Without a GPU, or without Triton, PyTorch computes the result. `kernels.calls` has the ways of a
-call.
+temperature or another dtype of the result takes `along`; the gradient is `backward_auto`'s.
 """
 
 from __future__ import annotations

@@ -34,18 +34,14 @@ ANY = (*SHIFTED, "wide", "large", "masked")
 class Array:
     """One of the tensors that an operation takes or gives.
 
-    Attributes:
-        name: As formulas and counts call it, e.g. ``"x"``.
-        shape: The size of each dimension in the operation's symbols. First dimension M: one row
-            per row of the point. M/N: one per N rows. Any other: all rows share the array.
-        dtype: A fixed dtype, or None for the point's.
-        either: Whether a kernel may return the array in the point's dtype instead, as PyTorch
-            does with the loss of 16-bit logits.
+    If its first dimension is M, it has one row per row of the point; if M/N, one per N of them.
+    Otherwise all rows share it.
     """
 
-    name: str
-    shape: tuple[sympy.Expr, ...] = (M, N)
-    dtype: torch.dtype | None = None
+    name: str  # as formulas and counts call it, e.g. "x"
+    shape: tuple[sympy.Expr, ...] = (M, N)  # in the operation's symbols
+    dtype: torch.dtype | None = None  # a fixed dtype, or None for the point's
+    # Whether a kernel may return the point's dtype instead, as PyTorch does with losses of 16 bit
     either: bool = False
 
 
@@ -182,13 +178,9 @@ class Allowed:
 
     ``block_size: Annotated[int, power_of_two(1, 1024)] = 512``. Values come from YAML or a command
     line and may have any type. None is allowed where the annotation says ``| None``.
-
-    Attributes:
-        words: The allowed values in words, for the error message.
-        test: Whether a value is allowed.
     """
 
-    words: str
+    words: str  # the allowed values, for the error message
     test: Callable[[Any], bool]
 
 
@@ -224,6 +216,7 @@ class Kernel(ABC):
     """One variant of an operation. A subclass with tunables is a frozen dataclass: its fields.
 
     The annotation of a tunable holds its allowed values (`Allowed`); the constructor checks them.
+    The variant's file in conf/kernel says what it means.
 
     Attributes:
         operation: The operation that the variant computes.
@@ -292,7 +285,7 @@ class Kernel(ABC):
                 return f"needs {package}{self.missing}"
         reason = _without_triton(device) if self.backend == "triton" else None
         if reason is None and self.row_a_program:
-            reason = too_many_rows(shape)
+            reason = too_many(shape[0])
         return reason or self.operation.refuses(shape) or self.limits(shape, dtype, device)
 
     def limits(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
@@ -321,14 +314,10 @@ def variant(kind: type[Kind], operation: Operation, **declared: Any) -> type[Kin
 
 
 class TorchFunction(Kernel):
-    """A function of PyTorch as it is, one answer laid out contiguously. It has no tunables.
-
-    Attributes:
-        function: The function, of the operation's inputs.
-    """
+    """A function of PyTorch as it is, one answer laid out contiguously. It has no tunables."""
 
     backend = "torch"
-    function: ClassVar[Callable[..., Tensors]]
+    function: ClassVar[Callable[..., Tensors]]  # of the operation's inputs
 
     @override
     def __call__(self, *inputs: torch.Tensor) -> Tensors:
@@ -363,10 +352,10 @@ def _tunables(kind: type[Any]) -> list[tuple[str, bool, Allowed]]:
     return found
 
 
-def too_many_rows(shape: Shape) -> str | None:
-    """One sentence that says why one program per row cannot be launched; None if it can."""
-    if shape[0] > MOST_PROGRAMS:
-        return f"starts one program per row, and a launch takes {MOST_PROGRAMS}, not {shape[0]}"
+def too_many(programs: int) -> str | None:
+    """One sentence that says why so many programs cannot be launched; None if they can."""
+    if programs > MOST_PROGRAMS:
+        return f"a launch takes {MOST_PROGRAMS} programs, not {programs}"
     return None
 
 

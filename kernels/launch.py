@@ -35,17 +35,11 @@ LAST = "evict_last"
 
 @dataclass(frozen=True)
 class Launched:
-    """A recorded launch.
+    """A recorded launch."""
 
-    Attributes:
-        compiled: Triton's compiled kernel, None under its interpreter.
-        grid: Programs along each of three axes.
-        arguments: All arguments in the order of the kernel's parameters, constants included.
-    """
-
-    compiled: Any
+    compiled: Any  # by Triton; None under its interpreter
     grid: tuple[int, int, int]
-    arguments: tuple[Any, ...]
+    arguments: tuple[Any, ...]  # in the order of the kernel's parameters, constants included
 
 
 # In order, of the thread: launches, and the memory that `workspace` returned
@@ -74,12 +68,7 @@ def launch(
 ) -> None:
     """Launches a kernel the ordinary way, and records the launch inside a `recording` block.
 
-    Args:
-        function: A function decorated with ``@triton.jit`` or ``@gluon.jit``.
-        grid: One to three numbers of programs.
-        arguments: Positional arguments.
-        constants: Keyword arguments.
-        options: Triton's own options, such as ``num_warps``.
+    ``constants`` are its keyword arguments, ``options`` Triton's own, such as ``num_warps``.
     """
     compiled = function[grid](*arguments, **constants, **options)
     seen = _recording.get()
@@ -101,9 +90,7 @@ def workspace(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) 
 def load_hint(x: torch.Tensor, keep: bool | None = None) -> str:
     """Triton's eviction policy for the loads of ``x``, ``"evict_last"`` or none.
 
-    Args:
-        x: The input.
-        keep: Whether loads ask for it; None asks from 1× L2 on.
+    ``keep`` says whether loads ask for it; None asks from 1× L2 on.
     """
     wanted = beyond_l2(x) if keep is None else keep
     return LAST if wanted else ""
@@ -112,9 +99,7 @@ def load_hint(x: torch.Tensor, keep: bool | None = None) -> str:
 def store_hint(x: torch.Tensor, keep: bool | None = None) -> str:
     """Triton's eviction policy for the stores of an output as large as ``x``.
 
-    Args:
-        x: The input.
-        keep: Whether stores ask for it; None asks from 1× to 8× L2.
+    ``keep`` says whether stores ask for it; None asks from 1× to 8× L2.
     """
     wanted = LARGE <= _times_l2(x) < HUGE if keep is None else keep
     return LAST if wanted else ""

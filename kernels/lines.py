@@ -60,16 +60,16 @@ def launch_tiles(
 ) -> None:
     """Launches a kernel on all lines of its tensors, one program per WIDTH lines.
 
+    All tensors have one shape, with at least one element. A tile has up to ``most`` elements. With
+    ``batch_invariant`` it does not depend on the number of lines.
+
     Args:
         function: A kernel of the tensors, the three strides of each, `Sizes`, the inverse of the
             temperature, and the constants BLOCK, WIDTH and WHOLE (a tile holds whole lines).
-        tensors: The inputs, then the outputs. All have the same shape, at least one dimension and
-            one element, and lines along ``dim``.
+        tensors: The inputs, then the outputs.
         dim: The dimension along which lines run, not negative.
         temperature: Positive.
-        most: Elements of a tile.
         num_warps: Warps per program; None takes one for 512 elements of a tile, 4 to 32.
-        batch_invariant: Whether the tile must not depend on the number of lines.
     """
     each = [found for t in tensors if (found := lines(t, dim)) is not None]
     assert len(each) == len(tensors)

@@ -16,7 +16,7 @@ import torch
 from typing_extensions import override
 
 from .device import Device
-from .kernel import Kernel, Shape, too_many_rows
+from .kernel import Kernel, Shape, too_many
 
 Refused = Callable[[Shape, torch.dtype, Device], str | None]
 VECTOR_BYTES = 16  # one load or store of a thread of QuACK's
@@ -27,30 +27,19 @@ WIDEST_OF_LIGER = 65536  # MAX_FUSED_SIZE of liger_kernel.ops.utils.calculate_se
 
 @dataclass(frozen=True)
 class Library:
-    """A public library of kernels.
+    """A public library of kernels."""
 
-    Attributes:
-        packages: Its distributions, see `Kernel`.
-        backend: Its code generator, see `Kernel`.
-        refused: One sentence that says why a shape, dtype or device cannot run; else None.
-    """
-
-    packages: tuple[str, ...]
-    backend: str
-    refused: Refused
+    packages: tuple[str, ...]  # its distributions, see `Kernel`
+    backend: str  # its code generator, see `Kernel`
+    refused: Refused  # one sentence that says why a shape, dtype or device cannot run; else None
 
 
 class Peer(Kernel):
-    """A public library's kernel; see `Kernel`.
-
-    Attributes:
-        library: The library.
-        published: Its function, as ``"module:name"``.
-        called: Calls that function, its first argument, with the inputs, and gives the outputs.
-    """
+    """A public library's kernel; see `Kernel`."""
 
     library: ClassVar[Library]
-    published: ClassVar[str]
+    published: ClassVar[str]  # its function, as "module:name"
+    # Calls that function, its first argument, with the inputs, and gives the outputs
     called: ClassVar[Callable[..., Any]] = staticmethod(lambda function, *inputs: function(*inputs))
 
     def __init_subclass__(cls) -> None:
@@ -101,23 +90,21 @@ def _in_clusters(whose: str, shape: Shape, dtype: torch.dtype, device: Device) -
     return None
 
 
-def row_of_quack(matrices: int) -> Refused:
-    """The limit of QuACK's kernels that hold a row of so many matrices in a cluster."""
+def row_of_quack(matrices: int, shape: Shape, dtype: torch.dtype, device: Device, /) -> str | None:
+    """The limit of QuACK's kernels that hold a row of so many matrices in a cluster.
 
-    def refused(shape: Shape, dtype: torch.dtype, device: Device, /) -> str | None:
-        """Narrower rows take smaller clusters, and less than any device with clusters has."""
-        tile = THREADS * VECTOR_BYTES // dtype.itemsize
-        cluster = 8 if device.capability is not None and device.capability[0] == 12 else 16
-        needed = matrices * -(-shape[1] // (tile * cluster)) * tile * dtype.itemsize + SCRATCH_BYTES
-        room = device.shared_bytes_per_block
-        if room is None or needed <= room:
-            return None
-        return (
-            f"a row of {shape[1]} takes {needed} bytes of shared memory in each block of "
-            f"QuACK's largest cluster, and this device gives a block {room}"
-        )
-
-    return refused
+    Narrower rows take smaller clusters, and less than any device with clusters has.
+    """
+    tile = THREADS * VECTOR_BYTES // dtype.itemsize
+    cluster = 8 if device.capability is not None and device.capability[0] == 12 else 16
+    needed = matrices * -(-shape[1] // (tile * cluster)) * tile * dtype.itemsize + SCRATCH_BYTES
+    room = device.shared_bytes_per_block
+    if room is None or needed <= room:
+        return None
+    return (
+        f"a row of {shape[1]} takes {needed} bytes of shared memory in each block of "
+        f"QuACK's largest cluster, and this device gives a block {room}"
+    )
 
 
 def row_of_liger(
@@ -132,11 +119,11 @@ def row_of_liger(
 def _on_cuda(shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
     if device.kind != "cuda":
         return "needs a CUDA device"
-    return too_many_rows(shape)
+    return too_many(shape[0])
 
 
 QUACK = Library(("quack-kernels", "nvidia-cutlass-dsl"), "cute", partial(_in_clusters, "QuACK"))
-LIGER = Library(("liger-kernel",), "triton", lambda shape, *_: too_many_rows(shape))
+LIGER = Library(("liger-kernel",), "triton", lambda shape, *_: too_many(shape[0]))
 LIGER_CUTE = Library(("liger-kernel", "nvidia-cutlass-dsl"), "cute", partial(_in_clusters, "Liger"))
 FLAG_GEMS = Library(("flag-gems",), "triton", _on_cuda)
 FLA = Library(("fla-core",), "triton", _on_cuda)

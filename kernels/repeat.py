@@ -64,7 +64,7 @@ def repeatable(work: Callable[..., None], index: int, *answers: Layout) -> Call:
         work: Takes the inputs and then the answers; an input may always be None. It does nothing
             but call `launch`, on those tensors and on `workspace` alone.
         index: The CUDA device's index; −1 on a CPU, where no launch is repeated.
-        answers: The layout of each answer. Where one has no elements, nothing is launched.
+        answers: Their layouts. Where one has no elements, nothing is launched.
     """
     if any(0 in shape for shape, *_ in answers):
         work = unlike

@@ -25,23 +25,27 @@ def tunable(name: str) -> sympy.Symbol:
     return sympy.Symbol(name, integer=True, positive=True)
 
 
+def by_width(widest: Any, narrow: Any, wide: Any) -> sympy.Expr:
+    """One formula for rows of up to ``widest`` columns, and another for wider ones."""
+    narrow, wide = sympy.sympify(narrow), sympy.sympify(wide)
+    return sympy.Piecewise((narrow, sympy.Le(N, widest)), (wide, True))
+
+
+def parts_of(width: int) -> sympy.Expr:
+    """The number of parts of a row, of so many columns each: ⌈N/width⌉."""
+    return sympy.ceiling(N / sympy.Integer(width))
+
+
 BLOCK_SIZE = tunable("block_size")
 
 
 @dataclass(frozen=True)
 class Traffic:
-    """The traffic of one call with global memory.
+    """The traffic of one call with global memory: expressions in the operation's symbols."""
 
-    Attributes:
-        reads: Elements of the point's dtype loaded, an expression in the operation's symbols.
-        writes: Elements of the point's dtype stored.
-        read_bytes: Bytes loaded from arrays with a fixed dtype.
-        write_bytes: Bytes stored to arrays with a fixed dtype.
-    """
-
-    reads: sympy.Expr
+    reads: sympy.Expr  # elements of the point's dtype
     writes: sympy.Expr = sympy.S.Zero
-    read_bytes: sympy.Expr = sympy.S.Zero
+    read_bytes: sympy.Expr = sympy.S.Zero  # of arrays with a fixed dtype
     write_bytes: sympy.Expr = sympy.S.Zero
 
     def each(self, change: Callable[[sympy.Expr], sympy.Expr]) -> Traffic:
@@ -49,34 +53,21 @@ class Traffic:
         return Traffic(*(change(getattr(self, field.name)) for field in fields(self)))
 
     @property
-    def total(self) -> sympy.Expr:
-        """Elements moved in all, reads plus writes."""
-        return sympy.piecewise_fold(self.reads + self.writes)
-
-    @property
     def further(self) -> sympy.Expr:
         """Bytes of arrays with a fixed dtype, reads plus writes."""
         return sympy.piecewise_fold(self.read_bytes + self.write_bytes)
 
     def elements(self, sizes: Mapping[str, int]) -> tuple[int, int]:
-        """Reads and writes, in elements, at the given sizes (symbol name to size).
-
-        Raises:
-            ValueError: a symbol of the formula has no size.
-        """
+        """Reads and writes, in elements, as `evaluate` finds them."""
         return evaluate(self.reads, sizes), evaluate(self.writes, sizes)
 
     def bytes(self, sizes: Mapping[str, int], itemsize: int) -> int:
-        """Bytes moved in all, at the given sizes, where an element has ``itemsize``.
-
-        Raises:
-            ValueError: a symbol of the formula has no size.
-        """
+        """Bytes moved in all, likewise, where an element has ``itemsize``."""
         return sum(self.elements(sizes)) * itemsize + evaluate(self.further, sizes)
 
     def __str__(self) -> str:
         # elements and bytes share their cases
-        whole = sympy.piecewise_fold(self.total + _BYTE * self.further)
+        whole = sympy.piecewise_fold(self.reads + self.writes + _BYTE * self.further)
         parts = whole.args if isinstance(whole, sympy.Piecewise) else ((whole, sympy.true),)
         cases = []
         for one, where in parts:
@@ -87,7 +78,7 @@ class Traffic:
 
 
 def evaluate(expression: sympy.Expr, sizes: Mapping[str, int]) -> int:
-    """An expression's value at whole sizes, as an exact integer.
+    """An expression's value at whole sizes (symbol name to size), as an exact integer.
 
     Raises:
         ValueError: a symbol has no size, or the value is not a whole number.
@@ -118,10 +109,10 @@ def formula(expression: sympy.Expr) -> str:
 
 
 def _in_cases(cases: Iterable[tuple[str, Any]]) -> str:
-    return "".join(
-        text + (f" if {_condition(where)} else " if where != sympy.true else "")
-        for text, where in cases
+    whole = "".join(
+        text + (f" if {where} else " if where != sympy.true else "") for text, where in cases
     )
+    return whole.replace("<=", "≤").replace(">=", "≥")
 
 
 def _polynomial(expression: Any) -> str:
@@ -131,7 +122,3 @@ def _polynomial(expression: Any) -> str:
         return text
     text = re.sub(r"ceiling\(((?:[^()]|\([^()]*\))*)\)", r"⌈\1⌉", text)
     return text.replace("**", "^").replace("*", "")
-
-
-def _condition(condition: Any) -> str:
-    return str(condition).replace("<=", "≤").replace(">=", "≥")

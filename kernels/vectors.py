@@ -29,21 +29,13 @@ At = namedtuple("At", "row_stride col_stride lead")
 
 @dataclass(frozen=True)
 class Layout:
-    """How a kernel reads and writes matrices of one dtype and shape.
+    """How a kernel reads and writes matrices of one dtype and shape."""
 
-    Attributes:
-        vector: Elements of a vector.
-        ends: Whether rows are unaligned. Lengths are then in elements, else in vectors.
-        cols: Length of a row.
-        bases: For each matrix a tensor that starts on a vector boundary.
-        places: For each matrix where its rows are, from its base.
-    """
-
-    vector: int
-    ends: bool
-    cols: int
-    bases: tuple[torch.Tensor, ...]
-    places: tuple[At, ...]
+    vector: int  # elements of a vector
+    ends: bool  # whether rows are unaligned; lengths are then in elements, else in vectors
+    cols: int  # length of a row
+    bases: tuple[torch.Tensor, ...]  # for each matrix a tensor that starts on a vector boundary
+    places: tuple[At, ...]  # for each matrix where its rows are, from its base
 
 
 def layout(*matrices: torch.Tensor) -> Layout:
@@ -69,9 +61,8 @@ def layout(*matrices: torch.Tensor) -> Layout:
 def reading(*given: torch.Tensor | None, contiguous: bool = False) -> tuple[int, bool]:
     """As `layout`, for kernels of which each matrix begins at a vector if its rows do not.
 
-    Args:
-        given: Matrices of one shape (M, N), M and N at least 1, and dtype; None is left out.
-        contiguous: Whether a contiguous matrix will be written, which is not there yet.
+    The matrices, of one shape and dtype, have at least one element; None is left out.
+    ``contiguous`` says that a contiguous one will be written, which is not there yet.
 
     Returns:
         The elements of a vector, and whether rows are unaligned with such vectors.

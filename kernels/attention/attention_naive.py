@@ -47,13 +47,7 @@ SOFTMAXES: dict[str, Kernel] = {
 
 @dataclass(frozen=True)
 class AttentionNaive(OfAttention):
-    """Operation by operation; see `OfAttention`.
-
-    Attributes:
-        softmax: The variant of softmax in the middle, with its default tunables; None takes
-            ``auto`` on a GPU and ``torch`` elsewhere, where Triton's would be interpreted.
-        folded: Whether q is scaled in place of the scores; not causal.
-    """
+    """Operation by operation; see `OfAttention`."""
 
     backend = "eager"
 

@@ -1,18 +1,22 @@
 """Attention in one pass: the online softmax's rescaling, applied to a row of the output too.
 
-Passes: a program has `block_m` queries of a head and steps through the head's keys and values by
-tiles of `block_n`. With the running maximum m, sum d and output o of a query, a tile's scores s and
-values v give m' = max(m, max s), d' = d·exp(m − m') + Σ exp(s − m'), and the output is rescaled
-alike, o' = o·exp(m − m') + Σ exp(s − m')·v; at the end y = o/d. No score is ever written. Each
-program reads all keys and values that its queries see: 2DM for each of the N/block_m tiles of a
-head. DRAM gives them once as long as a head's fit in L2, 4DN bytes in 16 bit.
-On chip: a tile of queries, of keys, of values and of the output, whatever N.
+Passes:
+- attention_online: a program has `block_m` queries of a head and steps through the head's keys and
+  values by tiles of `block_n`. With the running maximum m, sum d and output o of a query, a tile's
+  scores s and values v give m' = max(m, max s), d' = d·exp(m − m') + Σ exp(s − m'), and the output
+  is rescaled alike, o' = o·exp(m − m') + Σ exp(s − m')·v; at the end y = o/d. No score is ever
+  written. Each program reads all keys and values that its queries see: 2DM for each of the
+  N/block_m tiles of a head. DRAM gives them once if a head's fit in L2, 4DN bytes in 16 bit.
+- weighted_online: the same of one row of given scores x, and vectors v of 4 in place of values:
+  5MN read, 4M written. It is here to be read, and stepped through in the report.
+On chip: a tile of queries, of keys, of values and of the output, whatever N; of weighted_online a
+tile of scores and as many vectors.
 Exponentials are base 2, the scale 1/√D and log₂e folded into one multiply-add; tiles that no query
 sees in part are taken without a mask.
-Source: Dao, arXiv 2307.08691 (FlashAttention-2), Algorithm 1; Milakov & Gimelshein, arXiv
-1805.02867. It is plain Triton: no warp specialisation, so that the matrix units wait while
-exponentials are taken, except for what another group of warps has to multiply. cuDNN and
-FlashAttention-3, which overlap them within a tile, are faster.
+Source: Dao, arXiv 2307.08691 (FlashAttention-2), Algorithm 1, and Dao et al., arXiv 2205.14135,
+likewise; Milakov & Gimelshein, arXiv 1805.02867. It is plain Triton: no warp specialisation, so
+that the matrix units wait while exponentials are taken, except for what another group of warps has
+to multiply. cuDNN and FlashAttention-3, which overlap them within a tile, are faster.
 """
 
 from __future__ import annotations
@@ -25,32 +29,23 @@ import torch
 from typing_extensions import override
 
 from ..device import Device, device_of
-from ..kernel import Shape, power_of_two, whole_number
-from ..language import MOST_PROGRAMS, jit, tl
+from ..kernel import Kernel, Shape, power_of_two, too_many, whole_number
+from ..language import jit, tl
 from ..launch import launch
 from ..repeat import ALIGNMENT
 from ..softmax.tiles import empty_result
-from ..traffic import M, N, Traffic
-from .operation import HALVES, OfAttention
+from ..traffic import BLOCK_SIZE, M, N, Traffic, parts_of
+from .operation import HALVES, WEIGHTED, WIDTH, OfAttention
 
 LOG2_E = 1.4426950408889634
 TILE = 8192  # elements of a tile of keys
 MOST = 1 << 31  # elements of a head, which 32-bit offsets count
+COPIES_TILES = (9, 0)  # compute capability that has a tensor memory accelerator
 
 
 @dataclass(frozen=True)
 class AttentionOnline(OfAttention):
-    """One tile of queries per program; see `OfAttention`.
-
-    Attributes:
-        block_m: Queries of a program.
-        block_n: Keys of a step; causal, it divides `block_m`. None takes a tile of 8192 elements,
-            causal no more than 64 keys nor than `block_m`.
-        num_warps: Warps per program.
-        num_stages: Steps whose keys and values are under way at once.
-        descriptors: Whether tiles are copied by the tensor memory accelerator (sm_90 and newer).
-            None does where there is one, if a tile of keys has 8192 elements or more.
-    """
+    """One tile of queries per program; see `OfAttention`."""
 
     backend = "triton"
 
@@ -62,7 +57,7 @@ class AttentionOnline(OfAttention):
 
     @property
     def keys(self) -> int:
-        """Keys of a step, see `block_n`."""
+        """Keys of a step."""
         if self.block_n is not None:
             return self.block_n
         return min(64, self.block_m) if self.causal else TILE // self.dim
@@ -78,9 +73,9 @@ class AttentionOnline(OfAttention):
             return f"causal takes a block_m that block_n={self.keys} divides, not {self.block_m}"
         if shape[1] * self.dim >= MOST:
             return f"counts a head's elements in 32 bit, and {shape[1]} keys of {self.dim} are more"
-        if shape[0] // shape[1] * -(-shape[1] // self.block_m) > MOST_PROGRAMS:
-            return f"starts a program a tile of queries, and a launch takes {MOST_PROGRAMS}"
-        if self.descriptors and device.kind == "cuda" and not _copies_tiles(device):
+        if reason := too_many(shape[0] // shape[1] * -(-shape[1] // self.block_m)):
+            return reason
+        if self.descriptors and device.kind == "cuda" and not device.at_least(COPIES_TILES):
             return "descriptors=true needs compute capability 9.0 or newer"
         tiles = self.block_m + 2 * self.num_stages * self.keys
         needs, room = tiles * self.dim * dtype.itemsize, device.shared_bytes_per_block
@@ -118,15 +113,15 @@ class AttentionOnline(OfAttention):
         return y
 
     def described(self, device: Device) -> bool:
-        """Whether tiles are copied by descriptors there, see `descriptors`."""
+        """Whether tiles are copied by descriptors there."""
         if self.descriptors is not None:
             return self.descriptors
-        return _copies_tiles(device) and self.keys * self.dim >= TILE
+        return device.at_least(COPIES_TILES) and self.keys * self.dim >= TILE
 
     @override
     def traffic(self) -> Traffic:
         """See `Kernel`: keys and values for each tile of queries; causal, up to the tile's end."""
-        tiles = sympy.ceiling(N / sympy.Integer(self.block_m))
+        tiles = parts_of(self.block_m)
         again: sympy.Expr = tiles
         if self.causal:  # 1·block_m + 2·block_m + … and N for the last, over N
             again = 1 + self.block_m * tiles * (tiles - 1) / (2 * N)
@@ -138,17 +133,37 @@ class AttentionOnline(OfAttention):
         return sympy.Integer((2 * self.block_m + 2 * self.num_stages * self.keys) * self.dim)
 
 
-def _copies_tiles(device: Device) -> bool:
-    """Whether a device has a tensor memory accelerator."""
-    return device.capability is not None and device.capability >= (9, 0)
-
-
 def _descriptor(x: torch.Tensor, rows: int) -> Any:
     """Tiles of so many rows of one head, of a copy where memory does not begin at 16 bytes."""
     from triton.tools.tensor_descriptor import TensorDescriptor
 
     aligned = x if x.data_ptr() % ALIGNMENT == 0 else x.clone()
     return TensorDescriptor.from_tensor(aligned, [1, rows, x.shape[-1]])
+
+
+@dataclass(frozen=True)
+class WeightedOnline(Kernel):
+    """One row per program."""
+
+    operation = WEIGHTED
+    backend = "triton"
+    row_a_program = True
+    moves = Traffic(reads=(1 + WIDTH) * M * N, writes=WIDTH * M)
+    on_chip = (1 + WIDTH) * BLOCK_SIZE
+
+    block_size: Annotated[int, power_of_two(1, 1 << 15)] = 1024
+    num_warps: Annotated[int, power_of_two(1, 32)] = 4
+
+    @override
+    def __call__(self, x: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        y = torch.empty(x.shape[0], WIDTH, dtype=x.dtype, device=x.device)
+        if x.numel() == 0:
+            y.zero_()
+        else:
+            given = (x.contiguous(), v.contiguous(), y, x.shape[1])
+            constants = {"BLOCK": self.block_size, "WIDTH": WIDTH}
+            launch(_weighted, (x.shape[0],), given, constants, num_warps=self.num_warps)
+        return y
 
 
 @jit
@@ -180,23 +195,21 @@ def _attention(
     maximum = tl.full((BLOCK_M,), float("-inf"), tl.float32)
     total = tl.full((BLOCK_M,), 0.0, tl.float32)
     output = tl.full((BLOCK_M, DIM), 0.0, tl.float32)
-    for start in tl.range(0, whole, BLOCK_N, num_stages=STAGES):
-        key = _tile(k, head, start, end, length, DIM, BLOCK_N, False, DESCRIPTORS)
-        scores = tl.dot(query, tl.trans(key))
-        maximum, total, output, p = _rescaled(maximum, total, output, scores, scale)
-        value = _tile(v, head, start, end, length, DIM, BLOCK_N, False, DESCRIPTORS)
-        output = tl.dot(p.to(value.dtype), value, output)
-    for start in tl.range(whole, end, BLOCK_N, num_stages=STAGES):
-        key = _tile(k, head, start, end, length, DIM, BLOCK_N, True, DESCRIPTORS)
-        scores = tl.dot(query, tl.trans(key))
-        keys = start + tl.arange(0, BLOCK_N)[None, :]
-        seen = keys < end
-        if CAUSAL:
-            seen = seen & (keys <= first + tl.arange(0, BLOCK_M)[:, None])
-        scores = tl.where(seen, scores, float("-inf"))
-        maximum, total, output, p = _rescaled(maximum, total, output, scores, scale)
-        value = _tile(v, head, start, end, length, DIM, BLOCK_N, True, DESCRIPTORS)
-        output = tl.dot(p.to(value.dtype), value, output)
+    for masked in tl.static_range(2):  # tiles that are seen whole, then the others
+        begin = whole if masked else 0
+        stop = end if masked else whole
+        for start in tl.range(begin, stop, BLOCK_N, num_stages=STAGES):
+            key = _tile(k, head, start, end, length, DIM, BLOCK_N, masked, DESCRIPTORS)
+            scores = tl.dot(query, tl.trans(key))
+            if masked:
+                keys = start + tl.arange(0, BLOCK_N)[None, :]
+                seen = keys < end
+                if CAUSAL:
+                    seen = seen & (keys <= first + tl.arange(0, BLOCK_M)[:, None])
+                scores = tl.where(seen, scores, float("-inf"))
+            maximum, total, output, p = _rescaled(maximum, total, output, scores, scale)
+            value = _tile(v, head, start, end, length, DIM, BLOCK_N, masked, DESCRIPTORS)
+            output = tl.dot(p.to(value.dtype), value, output)
 
     queries = first + tl.arange(0, BLOCK_M)
     places = queries[:, None] * DIM + tl.arange(0, DIM)[None, :]
@@ -243,3 +256,34 @@ def _tile(
         else:
             values = tl.load(places)
     return values
+
+
+@jit
+def _weighted(
+    x: tl.tensor,
+    v: tl.tensor,
+    y: tl.tensor,
+    cols: tl.tensor,
+    BLOCK: tl.constexpr,
+    WIDTH: tl.constexpr,
+) -> None:
+    row, places = tl.program_id(0).to(tl.int64), tl.arange(0, WIDTH)
+    maximum = tl.full((), float("-inf"), tl.float32)
+    total = tl.full((), 0.0, tl.float32)
+    output = tl.full((WIDTH,), 0.0, tl.float32)
+    for tile in tl.range(tl.cdiv(cols, BLOCK)):
+        columns = tl.cast(tile, tl.int64) * BLOCK + tl.arange(0, BLOCK)
+        inside = columns < cols
+        scores = tl.load(x + row * cols + columns, mask=inside, other=float("-inf"))
+        scores = scores.to(tl.float32)
+        raised = tl.maximum(maximum, tl.max(scores))
+        # as long as all is -inf, any finite shift gives the sum 0
+        shift = tl.where(raised == float("-inf"), 0.0, raised)
+        kept = tl.exp(maximum - shift)
+        p = tl.exp(scores - shift)
+        total = total * kept + tl.sum(p)
+        maximum = raised
+        vectors = v + columns[:, None] * WIDTH + places[None, :]
+        values = tl.load(vectors, mask=inside[:, None], other=0.0).to(tl.float32)
+        output = output * kept + tl.sum(p[:, None] * values, 0)
+    tl.store(y + row * WIDTH + places, (output / total).to(y.dtype.element_ty))

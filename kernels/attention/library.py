@@ -44,11 +44,7 @@ LIBRARIES = {
 
 @dataclass(frozen=True)
 class AttentionTorch(OfAttention):
-    """One call of PyTorch's; see `OfAttention`.
-
-    Attributes:
-        library: Which of them answers; no other is asked in its place.
-    """
+    """One call of PyTorch's, by the library named; see `OfAttention`."""
 
     backend = "torch"
 
@@ -102,9 +98,8 @@ def refusal(x: torch.Tensor, kernel: AttentionTorch) -> str | None:
 
 
 def _of_flash(shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
-    if device.capability is None or device.capability < (9, 0):
-        return "flash-attn-4 needs a CUDA device of compute capability 9.0 or newer"
-    return None
+    needs = "flash-attn-4 needs a CUDA device of compute capability 9.0 or newer"
+    return None if device.at_least((9, 0)) else needs
 
 
 @dataclass(frozen=True)

@@ -112,12 +112,7 @@ Function = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]  #
 
 @dataclass(frozen=True, kw_only=True)
 class OfAttention(Kernel):
-    """A variant of attention; see `Kernel`. It reads its inputs once and writes its output once.
-
-    Attributes:
-        dim: Elements of a query, D: 64 or 128. Each is an operation of its own.
-        causal: Whether a query sees only the keys up to its own place; likewise.
-    """
+    """A variant of attention, which reads its inputs once and writes its output once."""
 
     operation: ClassVar[Operation] = ATTENTION
     moves = Traffic(reads=3 * DIM * M, writes=DIM * M)

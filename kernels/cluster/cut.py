@@ -8,11 +8,12 @@ both ends, one per lane.
 
 from __future__ import annotations
 
+from collections import namedtuple
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import ceil, log2
-from typing import Annotated, Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar
 
 import torch
 from typing_extensions import override
@@ -20,13 +21,14 @@ from typing_extensions import override
 from ..device import (
     CLUSTER_PROGRAMS_PER_SM,
     Device,
+    device_of,
     known,
     largest_cluster,
     resident_clusters,
     resident_programs,
 )
-from ..kernel import Kernel, Shape, power_of_two
-from ..language import MOST_PROGRAMS, gl
+from ..kernel import Kernel, Shape, power_of_two, too_many
+from ..language import gl
 from ..launch import launch, load_hint, store_hint
 from ..vectors import LONGEST
 from ..vectors import reading as reading
@@ -52,20 +54,12 @@ BEST_WARPS = 5
 
 @dataclass(frozen=True)
 class OnCluster(Kernel):
-    """A variant whose rows are each held by a cluster.
-
-    Attributes:
-        programs: Programs per cluster, up to 16; None decides by the bytes of a row.
-        num_warps: Warps per program; None decides by the same rule.
-        place: Where a row is held, for messages.
-        matrices: How many matrices' rows are held.
-        in_vectors: Whether rows have to be whole vectors.
-    """
+    """A variant whose rows are each held by a cluster."""
 
     backend = "triton"
-    place: ClassVar[str] = "registers"
-    matrices: ClassVar[int] = 1
-    in_vectors: ClassVar[bool] = False
+    place: ClassVar[str] = "registers"  # where a row is held, for messages
+    matrices: ClassVar[int] = 1  # whose rows are held
+    in_vectors: ClassVar[bool] = False  # whether rows have to be whole vectors
 
     programs: Annotated[int | None, power_of_two(1, 16)] = None
     num_warps: Annotated[int | None, power_of_two(1, 16)] = None
@@ -75,11 +69,31 @@ class OnCluster(Kernel):
         asked = self.programs, self.num_warps, self.matrices
         return cut((shape[0], shape[1]), dtype.itemsize, width, device, *asked)
 
+    def launch_rows(
+        self, function: Any, inputs: Sequence[torch.Tensor], written: torch.Tensor, *more: Any
+    ) -> None:
+        """Launches a kernel of the inputs, the matrix written, lengths, more arguments and HOW.
+
+        The lengths are those of a row, and of each input its row stride and column stride. They are
+        in vectors, or in elements of unaligned rows, but for column strides.
+
+        Raises:
+            ValueError: a row does not fit on chip; strided columns fit less.
+        """
+        x, matrices = inputs[0], (*inputs, written)
+        (rows, cols), (width, ends) = x.shape, reading(*matrices)
+        plan = self.plan((rows, cols), x.dtype, width, device_of(x))
+        if plan is None:
+            name = self.operation.name
+            raise ValueError(f"{name}: {cols} elements read by {width} do not fit in a cluster")
+        unit = 1 if ends else width
+        strides = [(each.stride(0) // unit, each.stride(1)) for each in inputs]
+        arguments = (*matrices, cols // unit, *strides, *more)
+        plan.launch(function, rows, arguments, plan.how(x, width, ends))
+
     @override
-    def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
+    def limits(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
         """See `Kernel`; also devices without clusters, and rows that do not fit on chip."""
-        if (reason := super().unsupported(shape, dtype, device)) is not None:
-            return reason
         most = largest_cluster(device)
         if gl is None or most == 0:
             return "needs thread-block clusters: a CUDA device of sm_90 or newer, and Gluon"
@@ -95,43 +109,23 @@ class OnCluster(Kernel):
         if plan is None:
             held = f"keeps a row in the {self.place} of a cluster"
             return f"{held}; rows of {cols} do not fit on {device.name}"
-        if rows * plan.programs > MOST_PROGRAMS:
-            return f"a launch takes {MOST_PROGRAMS} programs; here it is {plan.programs} a row"
-        return None
+        return too_many(rows * plan.programs)
 
 
-class How(NamedTuple):
-    """The constants of a launch: see `Cut` and `reading`; ``even`` where the last chunk is full."""
-
-    chunks: int
-    shared: int
-    vector: int
-    even: bool
-    ends: bool
-    packed: bool
-    loads: str
-    stores: str
+# The constants of a launch: see `Cut`, `reading`, `kernels.launch`; even if the last chunk is full
+How = namedtuple("How", "chunks shared vector even ends packed loads stores")
 
 
 @dataclass(frozen=True)
 class Cut:
-    """A row in chunks: tiles of programs × warps slices, each 32 lanes × one vector.
+    """A row in chunks: tiles of programs × warps slices, each 32 lanes × one vector."""
 
-    Attributes:
-        programs: Programs of the cluster.
-        warps: Warps per program.
-        chunk: Elements of a chunk.
-        chunks: Chunks of the row; the last may extend beyond its end.
-        shared: The number of first chunks kept in shared memory; registers hold the others.
-        packed: Whether 16-bit elements stay packed in registers.
-    """
-
-    programs: int
-    warps: int
-    chunk: int
-    chunks: int
-    shared: int
-    packed: bool
+    programs: int  # of the cluster
+    warps: int  # of a program
+    chunk: int  # elements of a chunk
+    chunks: int  # the last may extend beyond the row's end
+    shared: int  # first chunks that are kept in shared memory; registers hold the others
+    packed: bool  # whether 16-bit elements stay packed in registers
 
     def how(self, x: torch.Tensor, width: int, ends: bool = False) -> How:
         """The constants of a launch on rows like those of ``x``, read by vectors of ``width``."""
@@ -186,9 +180,7 @@ def cut(
         shape: Rows and columns, each at least 1.
         itemsize: Bytes of an element, 2 or 4.
         width: Elements of a vector.
-        device: A CUDA device.
-        programs: Programs per cluster; None takes the cheapest.
-        warps: Warps per program; None decides by the same rule.
+        programs, warps: Those of a cut, for which only it is taken; None takes the cheapest.
         matrices: The number of matrices whose row is held on chip.
         waiting: Whether chunks of one matrix may wait in shared memory.
     """

@@ -32,13 +32,7 @@ SEND = "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.b64"
 
 @constexpr_function
 def open_slots(programs: int, warps: int, messages: int = 1) -> str:
-    """PTX that allocates the slots; ``$0`` is their address in shared memory.
-
-    Args:
-        programs: Programs of the cluster.
-        warps: Warps per program.
-        messages: Messages per warp.
-    """
+    """PTX that allocates slots for so many messages of each warp; ``$0`` is their address."""
     slots = programs * warps * messages
     if programs == 1:
         return f"{{ .shared .align 8 .b64 slots[{slots}]; mov.u32 $0, slots; }}"
@@ -76,8 +70,6 @@ def normalizer(programs: int, warps: int, count: int, further: str, late: bool) 
     each pair (m, d) and of the further sum.
 
     Args:
-        programs: Programs of the cluster.
-        warps: Warps per program.
         count: Numbers of a warp: 2, 3 with a further sum, 5 with a second row too.
         further: ``"added"`` for a sum that is just added, ``"scaled"`` for one that is rescaled
             like d, ``"weighted"`` for Σ exp(x − m)·(x − m)·log₂e, likewise.
@@ -115,18 +107,14 @@ def normalizer(programs: int, warps: int, count: int, further: str, late: bool) 
 
 
 @constexpr_function
-def totals(programs: int, warps: int, pair: bool) -> str:
-    """PTX that turns a warp's sum, ``$1``, into the row's, ``$0``; ``$2`` is the slots' address.
-
-    Of a ``pair`` of sums, ``$2`` and ``$3`` become ``$0`` and ``$1``, and ``$4`` is the address.
-    """
-    first, second, slots = ("$2", "$3", "$4") if pair else ("$1", "$1", "$2")
-    lines = _delivered(programs, warps, [f"{{{first}, {second}}}"], slots, False, ZERO)
-    lines += [f"add.f32 sum, sum, a{i};" for i in range(_each(programs, warps))]
-    lines += [*_add_lanes("sum", programs * warps), "mov.f32 $0, sum;"]
-    if pair:
-        lines += [f"add.f32 more, more, b{i};" for i in range(_each(programs, warps))]
-        lines += [*_add_lanes("more", programs * warps), "mov.f32 $1, more;"]
+def totals(programs: int, warps: int, count: int) -> str:
+    """PTX that turns one or two sums of a warp into the row's, in the order of `normalizer`."""
+    message = f"{{${count}, ${2 * count - 1}}}"
+    lines = _delivered(programs, warps, [message], f"${2 * count}", False, ZERO)
+    for answer in range(count):
+        total, part = (("sum", "a"), ("more", "b"))[answer]
+        lines += [f"add.f32 {total}, {total}, {part}{i};" for i in range(_each(programs, warps))]
+        lines += [*_add_lanes(total, programs * warps), f"mov.f32 ${answer}, {total};"]
     return "{\n" + "\n".join(lines) + "\n}"
 
 

@@ -32,23 +32,14 @@ def in_shared_memory(width: int, programs: int) -> object:
 
 @aggregate
 class Row:
-    """The places of a row's elements: chunks of tiles [slices, lanes × vector].
+    """The places of a row's elements: chunks of tiles [slices, lanes × vector]."""
 
-    Attributes:
-        columns: The columns of the first chunk, int64.
-        vectors: Vectors of the row, or of each slice's row.
-        CHUNKS: Chunks of the row.
-        CHUNK: Elements of a chunk.
-        VECTOR: Elements of a vector.
-        FULL: First chunks of which the row has all vectors; of the others it may have fewer.
-    """
-
-    columns: gl.tensor
-    vectors: gl.tensor
-    CHUNKS: gl.constexpr
-    CHUNK: gl.constexpr
-    VECTOR: gl.constexpr
-    FULL: gl.constexpr
+    columns: gl.tensor  # of the first chunk, int64
+    vectors: gl.tensor  # of the row, or of each slice's row
+    CHUNKS: gl.constexpr  # of the row
+    CHUNK: gl.constexpr  # elements of a chunk
+    VECTOR: gl.constexpr  # elements of a vector
+    FULL: gl.constexpr  # first chunks of which the row has all vectors; the others may lack some
 
     @constexpr_function
     def __init__(self, columns, vectors, CHUNKS, CHUNK, VECTOR, FULL):  # type: ignore[no-untyped-def]
@@ -124,16 +115,15 @@ def row_number():  # type: ignore[no-untyped-def]
 
 @constexpr_function
 def _operands(count: int) -> str:
-    """The operands of `normalizer`: so many answers, as many inputs, and the slots' address."""
     return "=f," * count + "f," * count + "r"
 
 
 @gluon_jit
-def row_of_slices(values, slots, FURTHER: gl.constexpr, LATE: gl.constexpr = True):  # type: ignore[no-untyped-def]
-    """The row's statistics, or two rows', from each slice's ``values``: see `ptx.normalizer`."""
+def _exchanged(PTX: gl.constexpr, values, slots):  # type: ignore[no-untyped-def]
+    """As many numbers of the row as each slice has, by PTX of these and the slots' address."""
     COUNT: gl.constexpr = len(values)
     return gl.inline_asm_elementwise(
-        normalizer(gl.num_ctas(), gl.num_warps(), COUNT, FURTHER, LATE),
+        PTX,
         _operands(COUNT),
         values + (slots,),  # noqa: RUF005, Triton unpacks no tuple
         (gl.float32,) * COUNT,
@@ -143,22 +133,25 @@ def row_of_slices(values, slots, FURTHER: gl.constexpr, LATE: gl.constexpr = Tru
 
 
 @gluon_jit
+def row_of_slices(values, slots, FURTHER: gl.constexpr, LATE: gl.constexpr = True):  # type: ignore[no-untyped-def]
+    """The row's statistics, or two rows', from each slice's ``values``: see `ptx.normalizer`."""
+    COUNT: gl.constexpr = len(values)
+    PTX: gl.constexpr = normalizer(gl.num_ctas(), gl.num_warps(), COUNT, FURTHER, LATE)
+    return _exchanged(PTX, values, slots)
+
+
+@gluon_jit
 def total_of(summed, slots):  # type: ignore[no-untyped-def]
     """The row's sum of all slices' sums."""
-    PTX: gl.constexpr = totals(gl.num_ctas(), gl.num_warps(), False)
-    return gl.inline_asm_elementwise(
-        PTX, "=f,f,r", [summed, slots], gl.float32, is_pure=False, pack=1
-    )
+    PTX: gl.constexpr = totals(gl.num_ctas(), gl.num_warps(), 1)
+    return _exchanged(PTX, (summed,), slots)[0]
 
 
 @gluon_jit
 def both_totals_of(one, other, slots):  # type: ignore[no-untyped-def]
     """The row's sums of two of all slices' sums, in one message."""
-    PTX: gl.constexpr = totals(gl.num_ctas(), gl.num_warps(), True)
-    types: gl.constexpr = (gl.float32, gl.float32)
-    return gl.inline_asm_elementwise(
-        PTX, "=f,=f,f,f,r", [one, other, slots], types, is_pure=False, pack=1
-    )
+    PTX: gl.constexpr = totals(gl.num_ctas(), gl.num_warps(), 2)
+    return _exchanged(PTX, (one, other), slots)
 
 
 @gluon_jit

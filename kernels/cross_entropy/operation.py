@@ -49,7 +49,7 @@ class CrossEntropy(_OfTargets):
     name = "cross_entropy"
     logits: ClassVar = {"logits": SHIFTED}
     inputs = (LOGITS, TARGET)
-    outputs = (LOSS,)
+    outputs: ClassVar[tuple[Array, ...]] = (LOSS,)
     roof = "read"
 
     @override
@@ -97,27 +97,25 @@ class CrossEntropyBackward(_OfTargets):
         return _gradient(logits.double(), target, lse.double()) * dloss.double()[:, None]
 
 
-class CrossEntropyGrad(_OfTargets):
+class CrossEntropyGrad(CrossEntropy):
     """The loss of each row, and the gradient of their sum, p − onehot, in one call."""
 
     name = "cross_entropy_grad"
     logits: ClassVar = {"logits": ANY}
-    inputs = (LOGITS, TARGET)
     outputs = (LOSS, Array("dlogits"))
     row_sums: ClassVar = {"dlogits": 0.0}
+    roof = "copy"
 
     @override
-    def reference(self, logits: torch.Tensor, target: torch.Tensor) -> Rows:
+    def reference(self, logits: torch.Tensor, target: torch.Tensor) -> Any:
         logits = logits.double()
-        lse = logits.logsumexp(-1)
-        return lse - _chosen(logits, target), _gradient(logits, target, lse)
+        gradient = _gradient(logits, target, logits.logsumexp(-1))
+        return super().reference(logits, target), gradient
 
     @override
-    def magnitude(self, logits: torch.Tensor, target: torch.Tensor) -> Rows:
+    def magnitude(self, logits: torch.Tensor, target: torch.Tensor) -> Any:
         """See `Operation`: for the loss as in `CrossEntropy`; the gradient's own size."""
-        logits = logits.double()
-        lse = logits.logsumexp(-1)
-        return lse.abs() + _chosen(logits, target).abs(), _gradient(logits, target, lse)
+        return super().magnitude(logits, target), self.reference(logits, target)[1]
 
 
 class LogprobEntropy(_OfTargets):

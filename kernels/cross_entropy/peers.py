@@ -50,7 +50,7 @@ from ..device import Device
 from ..kernel import Shape, variant, with_gradient
 from ..peer import FLA, FLAG_GEMS, LIGER, LIGER_CUTE, QUACK, TRL, VECTOR_BYTES, Peer, row_of_quack
 from ..softmax.peers import TileOps
-from ..traffic import M, N, Traffic
+from ..traffic import M, N, Traffic, by_width, parts_of
 from .operation import (
     CROSS_ENTROPY,
     CROSS_ENTROPY_BACKWARD,
@@ -67,9 +67,7 @@ LIGER_TILE = TILEOPS_TILE = 32768  # in CuTe DSL four tiles of 16 KB on their wa
 FLA_TILE, FLA_MOVED, TRL_TILE = 16384, 4096, 1024
 FLA_LOGSUMEXP_TILE = 65536
 # of wider rows the loss and logsumexp of each 8192 columns, which a second kernel adds up
-FLA_PARTS = sympy.Piecewise(
-    (0, N <= FLA_TILE), (8 * M * sympy.ceiling(N / sympy.Integer(8192)), True)
-)
+FLA_PARTS = by_width(FLA_TILE, 0, 8 * M * parts_of(8192))
 FLAG_GEMS_TILE = 1024  # about: tune_configs.yaml, cross_entropy_loss
 FLAG_GEMS_COLUMNS = 256  # of its log-softmax's tile
 
@@ -78,7 +76,7 @@ CeQuack = variant(  # it chooses cluster and threads itself
     Peer,
     CROSS_ENTROPY,
     library=QUACK,
-    refused=staticmethod(row_of_quack(1)),
+    refused=staticmethod(partial(row_of_quack, 1)),
     published="quack.cross_entropy:cross_entropy_fwd",
     called=staticmethod(lambda function, *inputs: function(*inputs, return_lse=True)[0]),
     moves=Traffic(reads=M * N + M, read_bytes=8 * M, write_bytes=8 * M),
@@ -96,7 +94,7 @@ def _chunk_of_row(shape: Shape, dtype: torch.dtype, device: Device) -> str | Non
     """The limit of QuACK's backward, whose block holds a part of a row: any width fits."""
     rows, cols = shape
     part = cols if cols <= WIDEST_CHUNK else WIDEST_CHUNK + cols % VECTOR_BYTES
-    return row_of_quack(1)((rows, part), dtype, device)
+    return row_of_quack(1, (rows, part), dtype, device)
 
 
 CeBackwardQuack = variant(
@@ -106,11 +104,7 @@ CeBackwardQuack = variant(
     refused=staticmethod(_chunk_of_row),
     published="quack.cross_entropy:cross_entropy_bwd",
     called=staticmethod(lambda function, x, target, lse, dloss: function(x, target, dloss, lse)),
-    moves=Traffic(
-        reads=M * N,
-        writes=M * N,
-        read_bytes=16 * M * sympy.ceiling(N / sympy.Integer(WIDEST_CHUNK)),
-    ),
+    moves=Traffic(reads=M * N, writes=M * N, read_bytes=16 * M * parts_of(WIDEST_CHUNK)),
     on_chip=sympy.Min(N, WIDEST_CHUNK),
 )
 
@@ -189,11 +183,7 @@ CeFla = variant(  # its dispatcher picks Gluon or Triton
     library=FLA,
     published="fla.modules.fused_cross_entropy:cross_entropy_loss",
     called=staticmethod(_first),
-    moves=Traffic(
-        reads=M * N + M,
-        read_bytes=8 * M + FLA_PARTS,
-        write_bytes=12 * M + FLA_PARTS,
-    ),
+    moves=Traffic(reads=M * N + M, read_bytes=8 * M + FLA_PARTS, write_bytes=12 * M + FLA_PARTS),
     on_chip=sympy.Min(N, FLA_TILE),
 )
 CeGradFla = variant(
@@ -205,7 +195,7 @@ CeGradFla = variant(
     moves=Traffic(
         reads=2 * M * N + M,
         writes=M * N,
-        read_bytes=8 * M + FLA_PARTS + 16 * M * sympy.ceiling(N / sympy.Integer(FLA_MOVED)),
+        read_bytes=8 * M + FLA_PARTS + 16 * M * parts_of(FLA_MOVED),
         write_bytes=16 * M + FLA_PARTS,
     ),
 )
@@ -276,8 +266,8 @@ LogSumExpFla = variant(
     published="fla.ops.utils.logsumexp:logsumexp_fwd",
     moves=Traffic(
         reads=M * N,
-        read_bytes=4 * M * sympy.ceiling(N / sympy.Integer(FLA_LOGSUMEXP_TILE)),
-        write_bytes=4 * M + 4 * M * sympy.ceiling(N / sympy.Integer(FLA_LOGSUMEXP_TILE)),
+        read_bytes=4 * M * parts_of(FLA_LOGSUMEXP_TILE),
+        write_bytes=4 * M + 4 * M * parts_of(FLA_LOGSUMEXP_TILE),
     ),
     on_chip=sympy.Min(N, FLA_LOGSUMEXP_TILE),
 )
@@ -288,7 +278,7 @@ LogprobEntropyGradTrl = variant(
     moves=Traffic(
         reads=2 * M * N + M,
         writes=M * N,
-        read_bytes=8 * M + 24 * M * sympy.ceiling(N / sympy.Integer(TRL_TILE)),
+        read_bytes=8 * M + 24 * M * parts_of(TRL_TILE),
         write_bytes=24 * M,
     ),
 )

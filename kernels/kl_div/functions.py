@@ -1,10 +1,8 @@
 """`kl_div(student, teacher)`: KL divergence between rows of logits, by kernels.
 
-The loss moves 2MN, and its gradient 2MN reads and MN writes. Nothing of size MN is kept for it.
-With ``inplace=True`` one call computes loss and gradient, 3MN, and writes the gradient over the
-student's logits; the backward pass multiplies it by the incoming gradient, see `cross_entropy`.
-PyTorch's operations compute the other cases: float64, a teacher that wants a gradient, the CPU, and
-calls that a transform or dispatch mode observes.
+With ``inplace=True`` one call computes loss and gradient, and the backward pass multiplies that by
+the incoming gradient, see `cross_entropy`. PyTorch's operations compute float64 and a teacher that
+wants a gradient.
 """
 
 from __future__ import annotations

@@ -22,7 +22,6 @@ from collections import namedtuple
 from functools import lru_cache
 from math import floor, log2
 
-import sympy
 import torch
 from typing_extensions import override
 
@@ -47,7 +46,7 @@ from ..device import Device, device_of, known, largest_cluster
 from ..kernel import Kernel, Shape, Tensors, variant
 from ..language import async_copy, barrier, constant, gl, gluon_jit, jit, next_power_of_two, tl
 from ..launch import launch
-from ..traffic import M, N, Traffic
+from ..traffic import M, N, Traffic, by_width
 from ..vectors import (
     LONGEST,
     At,
@@ -82,7 +81,7 @@ class KlAuto(OnCluster):
     moves = Traffic(reads=2 * M * N, write_bytes=4 * M)
     on_chip = 2 * N
     matrices = 2
-    unsupported = Kernel.unsupported  # a stream takes what a cluster does not
+    limits = Kernel.limits  # a stream takes what a cluster does not
 
     @override
     def __call__(self, student: torch.Tensor, teacher: torch.Tensor) -> Tensors:
@@ -152,7 +151,7 @@ def _plan_of(
     cols, width = shape[1], LONGEST // dtype.itemsize
     asked = kernel.programs or kernel.num_warps
     wide_loss = cols > NARROW and not (gradient or asked)
-    if wide_loss or OnCluster.unsupported(kernel, shape, dtype, device) is not None:
+    if wide_loss or OnCluster.limits(kernel, shape, dtype, device) is not None:
         return None
     plan = kernel.plan((MANY, cols), dtype, width, device)
     held = dtype.itemsize == 4 and plan is not None and plan.warps <= 8
@@ -176,9 +175,11 @@ def _registers_of(plan: Cut) -> int | None:
     return 80 if plan.chunks in (6, 7) and not plan.packed else None
 
 
-# Loss and gradient; the traffic is by an H200's clusters
-READS = sympy.Piecewise((2 * M * N, N <= WIDEST), (4 * M * N, True))
-KlGradAuto = variant(KlAuto, KL_DIV_GRAD, moves=Traffic(READS, M * N, write_bytes=4 * M))
+KlGradAuto = variant(  # loss and gradient; the traffic is by an H200's clusters
+    KlAuto,
+    KL_DIV_GRAD,
+    moves=Traffic(by_width(WIDEST, 2 * M * N, 4 * M * N), M * N, write_bytes=4 * M),
+)
 
 
 # --- device code ---

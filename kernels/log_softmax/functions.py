@@ -1,11 +1,8 @@
 """`log_softmax(x)`, `logsumexp(x)` and `logprob_entropy(logits, target)`: kernels for rows.
 
 log-softmax moves 2MN, and its gradient is PyTorch's own operation. logsumexp, and log-probability
-with entropy, move MN and keep one or two numbers per row; their gradient moves 2MN. A tensor with a
-contiguous last dimension is read in place if the dimensions before it can be merged into one, else
-it is copied first. PyTorch's operations compute the other cases: another dimension or several,
-empty input, another dtype of the result, the CPU, and calls that a transform or dispatch mode
-observes.
+with entropy, move MN and keep one or two numbers per row; their gradient moves 2MN. PyTorch's
+operations compute another dimension or several, empty input, and another dtype of the result.
 """
 
 from __future__ import annotations
@@ -86,8 +83,8 @@ def logprob_entropy(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """log p[target] and the entropy −Σ p·log p in one read; p = softmax(logits / temperature).
 
-    Both are float32 (float64 for float64) and differentiable in ``logits``; their gradient moves
-    2MN more. A target that is not a class makes the log-probability and gradient of its row NaN.
+    Both are float32 (float64 for float64) and differentiable in ``logits``. A target that is not a
+    class makes the log-probability and gradient of its row NaN.
 
     Args:
         logits: (…, N), of a floating dtype; read in place if its classes are adjacent and its

@@ -1,13 +1,17 @@
-"""The roofs of moving memory as Triton kernels: copies, a copy over itself, and sums.
+"""The roofs that Triton kernels set, element by element: copies, sums, and exponentials.
 
 Passes: one; a copy reads MN and writes MN: 2MN; the sum reads 2MN and writes MN: 3MN; attention_io
-reads 384M and writes 128M: 512M elements, whatever N.
+reads 384M and writes 128M: 512M elements, whatever N; exponentials read and write an element for
+each 256 of them.
 On chip: a tile of `block_size` elements, of each matrix that is read.
-Source: Triton's tutorial 01 (vector addition), for a copy less the addition.
+Source: Triton's tutorial 01 (vector addition), for a copy less the addition; of exponentials this
+project.
 
 A program reads one tile of a matrix, or the same tile of several, and writes the tile or the sum,
 to a new matrix or over its input. A matrix is one long row of 16-byte vectors with a short tail, so
 that the time depends on the bytes and not on the width. One that is not contiguous is copied first.
+An exponential comes with two additions, its argument's and its sum's, of which an SM does eight
+times as many at once: nothing but the exponentials bounds it.
 """
 
 from __future__ import annotations
@@ -20,26 +24,25 @@ import torch
 from typing_extensions import override
 
 from ..kernel import Kernel, power_of_two, variant
-from ..language import LARGEST_BLOCK, jit, tl
-from ..launch import load_hint, store_hint
+from ..language import LARGEST_BLOCK, constant, jit, tl
+from ..launch import launch, load_hint, store_hint
 from ..softmax.tiles import empty_result
-from ..traffic import M, N, Traffic
+from ..traffic import BLOCK_SIZE, M, N, Traffic
 from ..vectors import LONGEST
-from .operation import ADD, ATTENTION_IO, COPY
+from .operation import ADD, ATTENTION_IO, COLS, COPY, EXPONENTIALS, STRETCH
 
 THREAD_BYTES = 32  # of a tile, where its elements are not given
+AT_ONCE = constant(16)  # steps of the loop's body
+STEP = constant(1.4426950408889634 / STRETCH)
+STEPS = constant(STRETCH)
 
 
 @dataclass(frozen=True)
 class Mover(Kernel):
     """One program per tile.
 
-    Attributes:
-        block_size: Elements of a tile; None takes 32 bytes per thread, two loads of 16: the fastest
-            copy from 64 MB to 2 GB on an H200 (docs/lab_book.md).
-        num_warps: Warps per program.
-        keep: Whether loads ask for `evict_last`; None decides by size (`kernels.launch`).
-        keep_output: Whether stores ask for `evict_last`; None decides by size.
+    32 bytes per thread, two loads of 16, make the fastest copy from 64 MB to 2 GB on an H200
+    (docs/lab_book.md).
     """
 
     backend = "triton"
@@ -87,11 +90,30 @@ AddTriton = variant(Mover, ADD, moves=Traffic(reads=2 * M * N, writes=M * N))
 
 
 AttentionIo = variant(
-    Mover,
-    ATTENTION_IO,
-    dtypes=Kernel.dtypes,
-    moves=Traffic(reads=3 * 128 * M, writes=128 * M),
+    Mover, ATTENTION_IO, dtypes=Kernel.dtypes, moves=Traffic(reads=3 * 128 * M, writes=128 * M)
 )
+
+
+@dataclass(frozen=True)
+class Exponentials(Kernel):
+    """One program a tile."""
+
+    operation = EXPONENTIALS
+    backend = "triton"
+    moves = Traffic(reads=M * COLS, writes=M * COLS)
+    on_chip = BLOCK_SIZE
+
+    block_size: Annotated[int, power_of_two(1, LARGEST_BLOCK)] = 512
+    num_warps: Annotated[int, power_of_two(1, 32)] = 4
+
+    @override
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        y = empty_result(x)
+        if x.numel() > 0:
+            tiles, constants = -(-x.numel() // self.block_size), {"BLOCK": self.block_size}
+            given = (x.contiguous(), y, x.numel())
+            launch(_exponentials, (tiles,), given, constants, num_warps=self.num_warps)
+        return y
 
 
 @jit
@@ -130,3 +152,16 @@ def _sum(matrices: tl.tuple, places: tl.tensor, inside: tl.tensor, HINT: tl.cons
             total += more.to(total.dtype)
         values = total.to(dtype)
     return values
+
+
+@jit
+def _exponentials(x: tl.tensor, y: tl.tensor, count: tl.tensor, BLOCK: tl.constexpr) -> None:
+    places = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    inside = places < count
+    power = tl.load(x + places, mask=inside, other=0.0).to(tl.float32) * (STEP * STEPS)
+    total = tl.zeros((BLOCK,), tl.float32)
+    for _ in tl.range(0, STEPS, AT_ONCE):
+        for j in tl.static_range(AT_ONCE):
+            total += tl.exp2(power - j * STEP)
+        power -= AT_ONCE * STEP
+    tl.store(y + places, (total / STEPS).to(y.dtype.element_ty), mask=inside)

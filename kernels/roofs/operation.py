@@ -16,13 +16,13 @@ from typing_extensions import override
 
 from ..attention.operation import OfHeads, Product
 from ..kernel import Array, Operation, Shape
-from ..traffic import M, N
+from ..traffic import M, N, parts_of
 
 TILE = 128
 EDGE = TILE * sympy.ceiling(sympy.sqrt(2 * TILE * M) / TILE)  # E² is at least 2·128·M
 READ_AS_ONE = 4096  # elements of a row that become one
 STRETCH = 256  # exponentials of an element
-COLS = sympy.ceiling(N / sympy.Integer(STRETCH))
+COLS = parts_of(STRETCH)
 # Σ exp(−j/256)/256 for j of 0 … 255, a geometric series
 MEAN = -math.expm1(-1) / -math.expm1(-1 / STRETCH) / STRETCH
 
@@ -58,7 +58,7 @@ class Read(Operation):
     """y[i, j] = max of x[i, 4096·j … 4096·(j + 1) − 1], shorter at the end of a row."""
 
     name = "read"
-    outputs = (Array("y", (M, sympy.ceiling(N / sympy.Integer(READ_AS_ONE)))),)
+    outputs = (Array("y", (M, parts_of(READ_AS_ONE))),)
     exact = True
     roof = "read"
 

@@ -13,17 +13,17 @@ from __future__ import annotations
 
 from collections import namedtuple
 from dataclasses import dataclass
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 import sympy
 import torch
 from typing_extensions import override
 
 from ..device import Device
-from ..kernel import Kernel, Shape, power_of_two
-from ..language import MOST_PROGRAMS, jit, next_power_of_two, tl
+from ..kernel import Kernel, Shape, power_of_two, too_many
+from ..language import jit, next_power_of_two, tl
 from ..launch import load_hint
-from ..traffic import M, N, Traffic
+from ..traffic import M, N, Traffic, parts_of
 from ..vectors import (
     LONGEST,
     At,
@@ -43,18 +43,12 @@ FEW_PROGRAMS = 1024  # about eight for each SM of a large card
 
 @dataclass(frozen=True)
 class ReadTriton(Kernel):
-    """One program a tile.
-
-    Attributes:
-        thread_bytes: Bytes that each thread asks for at once, where rows have as many.
-        num_warps: Warps per program; more where a stretch would fill more than half the registers.
-        keep: Whether loads ask for `evict_last`; None decides by size (`kernels.launch`).
-    """
+    """One program a tile; more warps where a stretch would fill half the registers."""
 
     operation = READ
     backend = "triton"
     dtypes = (*Kernel.dtypes, torch.float64)
-    moves = Traffic(reads=M * N, writes=M * sympy.ceiling(N / sympy.Integer(READ_AS_ONE)))
+    moves = Traffic(reads=M * N, writes=M * parts_of(READ_AS_ONE))
 
     thread_bytes: Annotated[int, power_of_two(LONGEST, MOST_THREAD_BYTES)] = 64
     num_warps: Annotated[int, power_of_two(1, 32)] = 4
@@ -62,10 +56,8 @@ class ReadTriton(Kernel):
 
     @override
     def limits(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
-        stretches = shape[0] * -(-shape[1] // READ_AS_ONE)
-        if stretches > MOST_PROGRAMS:
-            return f"counts stretches of {READ_AS_ONE} elements to {MOST_PROGRAMS}, not {stretches}"
-        return None
+        """See `Kernel`; stretches are counted like programs."""
+        return too_many(shape[0] * -(-shape[1] // READ_AS_ONE))
 
     @override
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
@@ -97,17 +89,8 @@ class ReadTriton(Kernel):
         return block, max(min(units, next_power_of_two(stretches // FEW_PROGRAMS)), 1), warps
 
 
-class How(NamedTuple):
-    """The constants of a launch; see `kernels.vectors.Layout` and `ReadTriton._tile`."""
-
-    vector: int
-    ends: bool
-    stretch: int
-    units: int
-    block: int
-    loads: str
-
-
+# The constants of a launch; see `kernels.vectors.Layout` and `ReadTriton._tile`
+How = namedtuple("How", "vector ends stretch units block loads")
 # Stretches in all, stretches of a row, and a row's length: see `kernels.vectors.Layout`
 Sizes = namedtuple("Sizes", "stretches parts cols")
 

@@ -23,13 +23,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
-import sympy
 import torch
 from typing_extensions import override
 
 from ..device import Device, device_of
 from ..kernel import Kernel, Shape
-from ..traffic import M, N, Traffic
+from ..traffic import M, N, Traffic, by_width
 from ..vectors import LONGEST, reading
 from .cluster import Cluster
 from .cooperative import Cooperative
@@ -51,17 +50,11 @@ LAST_RESORT = Online(16384, 32, reverse=True, evict="last_first")  # "L2 serves 
 
 @dataclass(frozen=True)
 class Auto(TritonSoftmax):
-    """The variant that suits the shape, dtype and device.
-
-    Attributes:
-        batch_invariant: Whether the bits of a row must not depend on the number of rows.
-    """
+    """The variant that suits the shape, dtype and device."""
 
     # the widest row on chip is an H200's
-    moves = Traffic(
-        reads=sympy.Piecewise((M * N, N <= WIDEST_ROW), (2 * M * N, True)), writes=M * N
-    )
-    on_chip = sympy.Piecewise((N, N <= WIDEST_ROW), (LAST_RESORT.on_chip_elements(), True))
+    moves = Traffic(reads=by_width(WIDEST_ROW, M * N, 2 * M * N), writes=M * N)
+    on_chip = by_width(WIDEST_ROW, N, LAST_RESORT.on_chip_elements())
 
     batch_invariant: bool = False
 
@@ -94,15 +87,7 @@ def choice(
     width: int,
     batch_invariant: bool = False,
 ) -> Kernel:
-    """The rule.
-
-    Args:
-        shape: Rows and columns.
-        dtype: The elements'.
-        device: The device that runs it.
-        width: Elements of the vectors by which the middle of a row can be read.
-        batch_invariant: See `Auto`.
-    """
+    """The rule, for ``shape`` and vectors of ``width`` elements that read the middle of a row."""
     rows, cols = MANY if batch_invariant else max(shape[0], 1), max(shape[1], 1)
     size, narrow = cols * dtype.itemsize, FusedMultirow()
     if batch_invariant:

@@ -35,10 +35,8 @@ from ..cluster.row import (
     summed_up,
     whole_row,
 )
-from ..device import device_of
 from ..kernel import Kernel
 from ..language import async_copy, barrier, constant, gl, gluon_jit
-from ..vectors import reading
 from .tiles import TritonSoftmax
 
 LOG2E = constant(1.4426950408889634)
@@ -53,19 +51,7 @@ class Cluster(OnCluster, TritonSoftmax):
 
     @override
     def into(self, x: torch.Tensor, y: torch.Tensor) -> None:
-        """See `TritonSoftmax`.
-
-        Raises:
-            ValueError: the row does not fit on chip; strided columns fit less.
-        """
-        rows, cols = x.shape
-        width, ends = reading(x, y)
-        unit = 1 if ends else width  # of the lengths that the kernel is given
-        plan = self.plan((rows, cols), x.dtype, width, device_of(x))
-        if plan is None:
-            raise ValueError(f"cluster: {cols} elements read by {width} do not fit on chip")
-        sizes, how = (cols // unit, x.stride(0) // unit, x.stride(1)), plan.how(x, width, ends)
-        plan.launch(_cluster, rows, (x, y, *sizes), how)
+        self.launch_rows(_cluster, (x,), y)
 
 
 @gluon_jit
@@ -75,15 +61,12 @@ def _exponential(value, shift):  # type: ignore[no-untyped-def]
 
 
 @gluon_jit
-def _cluster(x, y, vectors, row_vectors, col_stride, HOW: gl.constexpr):  # type: ignore[no-untyped-def]
+def _cluster(x, y, vectors, x_at, HOW: gl.constexpr):  # type: ignore[no-untyped-def]
     SHARED: gl.constexpr = HOW.shared
-    VECTOR: gl.constexpr = HOW.vector
-    ENDS: gl.constexpr = HOW.ends
-    PACKED: gl.constexpr = HOW.packed
     LOADS: gl.constexpr = HOW.loads
     STORES: gl.constexpr = HOW.stores
     SLICES: gl.constexpr = gl.num_ctas() * gl.num_warps()
-    layout: gl.constexpr = in_registers(VECTOR, gl.num_warps(), gl.num_ctas())
+    layout: gl.constexpr = in_registers(HOW.vector, gl.num_warps(), gl.num_ctas())
     single: gl.constexpr = in_registers(1, gl.num_warps(), gl.num_ctas())
     HELD: gl.constexpr = HOW.chunks - SHARED  # chunks in registers
     TOGETHER: gl.constexpr = 2 if SHARED % 2 == 0 else 1  # chunks read from shared memory at once
@@ -91,43 +74,43 @@ def _cluster(x, y, vectors, row_vectors, col_stride, HOW: gl.constexpr):  # type
     if SLICES > 1:
         slots = slots_of(1)
     number = row_number().to(gl.int64)
-    first, source = row_at(x, number, row_vectors, VECTOR, ENDS)
-    result, target = row_at(y, number, vectors, VECTOR, ENDS)
+    first, source = row_at(x, number, x_at[0], HOW.vector, HOW.ends)
+    result, target = row_at(y, number, vectors, HOW.vector, HOW.ends)
     vectors = gl.cast(vectors, gl.int32)
-    if ENDS:
-        end, at_end, vectors, _ = ends_of(number, row_vectors, vectors, VECTOR, single)
-    row = whole_row(vectors, HOW.chunks, VECTOR, HOW.even)
+    if HOW.ends:
+        end, at_end, vectors, _ = ends_of(number, x_at[0], vectors, HOW.vector, single)
+    row = whole_row(vectors, HOW.chunks, HOW.vector, HOW.even)
 
     waiting = None  # type: gl.tensor
     value_at_end, exponential_at_end = None, None
     if SHARED > 0:
-        waiting = row.wait(source, col_stride, SHARED)
+        waiting = row.wait(source, x_at[1], SHARED)
         async_copy.commit_group()
-    values = row.load(source, col_stride, SHARED, float("-inf"), LOADS)
-    if ENDS:
+    values = row.load(source, x_at[1], SHARED, float("-inf"), LOADS)
+    if HOW.ends:
         value_at_end = gl.load(first + end, mask=at_end, other=float("-inf")).to(gl.float32)
 
-    maximum = largest(highest_of(values, waiting, SHARED, TOGETHER, True), value_at_end, VECTOR)
+    maximum = largest(highest_of(values, waiting, SHARED, TOGETHER, True), value_at_end, HOW.vector)
     # −inf − −inf would be NaN where only this slice is all −inf
     shift = gl.where(maximum == float("-inf"), 0.0, maximum)
 
     exponentials = ()  # type: tuple[gl.tensor, ...]
     total = gl.full(row.columns.shape, 0.0, gl.float32, layout)
     for i in gl.static_range(HELD):
-        exponential = _exponential(distinct(values[i], PACKED), shift)
+        exponential = _exponential(distinct(values[i], HOW.packed), shift)
         total = total + exponential
-        if not PACKED:
+        if not HOW.packed:
             exponentials += (exponential,)
     if SHARED > 0:
         barrier()  # between two passes over shared memory, or the compiler keeps it in registers
         for i in range(0, SHARED, TOGETHER):
             for j in gl.static_range(TOGETHER):
                 total = total + _exponential(waiting.index(i + j).load(layout), shift)
-    if ENDS:
+    if HOW.ends:
         shift_at_end = gl.convert_layout(shift, gl.SliceLayout(1, single))
         exponential_at_end = _exponential(value_at_end, shift_at_end)
     # NaN comes through here: Triton's maximum passes over it
-    summed = summed_up(total, exponential_at_end, VECTOR)
+    summed = summed_up(total, exponential_at_end, HOW.vector)
 
     if SLICES > 1:
         inverse, row_maximum = row_of_slices((maximum, summed), slots, "", False)
@@ -145,12 +128,12 @@ def _cluster(x, y, vectors, row_vectors, col_stride, HOW: gl.constexpr):  # type
                 place = target + row.columns + (i + j) * row.CHUNK
                 gl.store(place, value, eviction_policy=STORES)
     for i in gl.static_range(HELD):
-        if PACKED:
-            exponential = _exponential(distinct(values[i], PACKED), row_maximum)
+        if HOW.packed:
+            exponential = _exponential(distinct(values[i], HOW.packed), row_maximum)
             row.store(target, 1, i + SHARED, exponential * inverse[:, None], STORES)
         else:
             row.store(target, 1, i + SHARED, exponentials[i] * scale[:, None], STORES)
-    if ENDS:
+    if HOW.ends:
         row_maximum = gl.convert_layout(row_maximum, gl.SliceLayout(1, single))
         inverse = gl.convert_layout(inverse, gl.SliceLayout(1, single))
         value = _exponential(value_at_end, row_maximum) * inverse[:, None]

@@ -57,13 +57,7 @@ RAGGED_WAYS, RAGGED_AN_SM = ((8192, 8, False, 1), (16384, 8, False, 1)), 2
 
 @dataclass(frozen=True)
 class Cooperative(TritonSoftmax):
-    """A group of persistent programs per row, one slice per program.
-
-    Attributes:
-        block_size: Elements of a slice; a row takes N / `block_size` programs, rounded up. None
-            takes slices by N that spread rows over all SMs, up to 8192 elements or 16384.
-        num_warps: Warps per program, at least 4; None takes 4 or 8 by the slices.
-    """
+    """A group of persistent programs per row, one slice per program."""
 
     dtypes = Kernel.dtypes
 
@@ -123,21 +117,13 @@ class Cooperative(TritonSoftmax):
 
 
 class Slices(NamedTuple):
-    """The cut of a row.
+    """The cut of a row."""
 
-    Attributes:
-        number: Programs per row.
-        width: Elements of a slice; the last may have fewer.
-        warps: Warps per program.
-        deferred: Whether a program has registers for slices of two rows.
-        held: Programs that the device holds at once.
-    """
-
-    number: int
-    width: int
-    warps: int
-    deferred: bool
-    held: int
+    number: int  # programs per row
+    width: int  # elements of a slice; the last may have fewer
+    warps: int  # of a program
+    deferred: bool  # whether a program has registers for slices of two rows
+    held: int  # programs that the device holds at once
 
 
 @lru_cache(maxsize=4096)
@@ -147,14 +133,8 @@ def slices_of(
     """The cut of a row of ``cols``, whatever the number of rows: no bit of a row depends on it.
 
     Slices are just narrow enough that the groups of programs which the registers of all SMs hold
-    use all of them.
-
-    Args:
-        cols: Elements of a row, at least one.
-        device: A CUDA device.
-        whole: Whether rows can be loaded in whole vectors.
-        block: Elements of a slice; None derives them.
-        warps: Warps per program; None derives them.
+    use all of them. ``whole`` says that rows can be loaded in whole vectors; ``block`` elements of
+    a slice and ``warps`` of a program are derived where they are None.
     """
     for most, many, late, at_once in WAYS if whole else RAGGED_WAYS:
         most, many = block or most, warps or many
@@ -177,17 +157,13 @@ def slices_of(
 
 
 def workspaces(words: int, device: torch.device) -> Callable[[], torch.Tensor]:
-    """A function that returns the memory through which the programs of a launch exchange words.
+    """A function that returns so many 64-bit words, which the programs of a launch exchange.
 
     There is one buffer per stream, all zeros at first: launches on one stream run one after another
     and may share it. A captured launch runs at each replay, on any stream, beside other launches.
     So it gets its own buffer from the graph's memory, and a graph node that zeroes it: the graph
     may outlive whoever keeps a buffer, and `torch.compile` rejects memory of its pool that is kept
     beyond the capture.
-
-    Args:
-        words: 64-bit words per buffer.
-        device: The device of the buffers.
     """
     streams: dict[int, torch.Tensor] = {}
 

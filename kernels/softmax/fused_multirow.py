@@ -15,15 +15,16 @@ Source: PyTorch's PersistentSoftmax.cuh, whose warps take one or two rows of up 
 
 from __future__ import annotations
 
+from collections import namedtuple
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, NamedTuple
+from typing import Annotated, ClassVar
 
 import torch
 from typing_extensions import override
 
 from ..device import Device
-from ..kernel import Kernel, Shape, power_of_two
-from ..language import MOST_PROGRAMS, jit, next_power_of_two, tl
+from ..kernel import Kernel, Shape, power_of_two, too_many
+from ..language import jit, next_power_of_two, tl
 from ..launch import launch, load_hint, store_hint
 from ..vectors import vector
 from .tiles import Rows, TritonSoftmax
@@ -36,37 +37,20 @@ UNEVEN_FROM = 256  # elements of a row
 MOST_ALIKE = 16  # rows that have a warp each
 
 
-class How(NamedTuple):
-    """The constants of a launch: tiles of ``rows`` × ``width``, ``pieces`` of them for whole rows.
-
-    ``vector`` is the number of elements by which rows can be read, see `vectors.vector`; ``loads``
-    and ``stores`` are eviction hints.
-    """
-
-    vector: int
-    rows: int
-    width: int
-    pieces: int
-    loads: str
-    stores: str
+# The constants of a launch: elements by which rows can be read (`kernels.vectors.vector`), rows and
+# width of a tile, as many pieces as whole rows take, and eviction hints
+How = namedtuple("How", "vector rows width pieces loads stores")
 
 
 @dataclass(frozen=True)
 class Multirow(Kernel):
-    """A program holds several whole rows, each in a warp, a part of one, or several.
-
-    Attributes:
-        rows_per_program: Rows per program; None decides by width and number of rows.
-        num_warps: Warps per program; None decides by the rows and their width.
-        widest: Elements of a row: a wider one fills a program of its own.
-        most_a_lane: Elements of a lane: with temporaries what 255 registers hold.
-        apart: Whether 16-bit rows that are not powers of two get a warp each, which wastes least.
-    """
+    """A program holds several whole rows, each in a warp, a part of one, or several."""
 
     backend = "triton"
     dtypes = (*Kernel.dtypes, torch.float64)
-    widest: ClassVar[int]
-    most_a_lane: ClassVar[int]
+    widest: ClassVar[int]  # elements of a row: a wider one fills a program of its own
+    most_a_lane: ClassVar[int]  # elements: with temporaries what 255 registers hold
+    # Whether 16-bit rows that are not powers of two get a warp each, which wastes least
     apart: ClassVar[bool] = False
 
     rows_per_program: Annotated[int | None, power_of_two(1, MOST_ROWS)] = None
@@ -84,10 +68,7 @@ class Multirow(Kernel):
                 f"rows_per_program={rows} and num_warps={warps} leave a lane {held} elements of "
                 f"rows of {shape[1]}, and it takes at most {self.most_a_lane}"
             )
-        programs = -(-shape[0] // rows)
-        if programs > MOST_PROGRAMS:
-            return f"a launch takes {MOST_PROGRAMS} programs, not {programs}"
-        return None
+        return too_many(-(-shape[0] // rows))
 
     def tile(self, shape: Shape, dtype: torch.dtype) -> tuple[int, int]:
         """Rows and warps of a program, powers of two.
@@ -154,11 +135,7 @@ def _exponential(value: tl.tensor) -> tl.tensor:
 
 @jit
 def _fused_multirow(
-    x: tl.tensor,
-    y: tl.tensor,
-    rows: tl.tensor,
-    at: Rows,
-    HOW: tl.constexpr,
+    x: tl.tensor, y: tl.tensor, rows: tl.tensor, at: Rows, HOW: tl.constexpr
 ) -> None:
     STATISTICS: tl.constexpr = tl.float64 if x.dtype.element_ty == tl.float64 else tl.float32
     ROWS: tl.constexpr = HOW.rows

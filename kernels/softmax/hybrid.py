@@ -26,14 +26,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated
 
-import sympy
 import torch
 from typing_extensions import override
 
 from ..device import Device, device_of, resident_programs
 from ..kernel import Shape, power_of_two, whole_number
 from ..language import LARGEST_BLOCK, jit, next_power_of_two, tl
-from ..traffic import BLOCK_SIZE, M, N, Traffic
+from ..traffic import BLOCK_SIZE, M, N, Traffic, by_width
 from .tiles import (
     RowAProgram,
     Rows,
@@ -52,11 +51,7 @@ SCRATCH_BYTES = 1024  # for reductions across warps, beside the rows: an upper b
 
 @dataclass(frozen=True)
 class FusedRow(RowAProgram):
-    """One program per row, which it holds whole.
-
-    Attributes:
-        num_warps: Warps per program; None takes 4, 8 for rows of 2048 and 16 for rows of 4096 on.
-    """
+    """One program per row, which it holds whole."""
 
     num_warps: Annotated[int | None, power_of_two(1, 32)] = None
 
@@ -82,14 +77,7 @@ class FusedRow(RowAProgram):
 
 @dataclass(frozen=True)
 class Fused(TritonSoftmax):
-    """Persistent programs, each holding one whole row at a time.
-
-    Attributes:
-        num_warps: Warps per program.
-        num_stages: Depth of the pipeline of rows: one is computed, the others are in flight. None
-            takes 4, or 2 if shared memory is short, and fewer if rows do not fit. A value that does
-            not fit is launched anyway, and the card's refusal is the result.
-    """
+    """Persistent programs, each holding one whole row at a time."""
 
     num_warps: Annotated[int, power_of_two(1, 32)] = 8
     num_stages: Annotated[int | None, whole_number(1, 16)] = None
@@ -136,12 +124,7 @@ class Fused(TritonSoftmax):
 
 @dataclass(frozen=True)
 class ThreePass(RowAProgram):
-    """One program per row, three loops over its tiles.
-
-    Attributes:
-        block_size: Elements of a tile.
-        num_warps: Warps per program.
-    """
+    """One program per row, three loops over its tiles."""
 
     moves = Traffic(reads=3 * M * N, writes=M * N)
     on_chip = BLOCK_SIZE
@@ -156,17 +139,10 @@ class ThreePass(RowAProgram):
 
 @dataclass(frozen=True)
 class Hybrid(RowAProgram):
-    """`fused_row` up to `block_size` columns, `three_pass` beyond.
+    """`fused_row` up to `block_size` columns, `three_pass` beyond."""
 
-    Attributes:
-        block_size: Widest row taken in one pass, and the tile of wider ones, in elements.
-        num_warps: Warps per program; None takes 4, 8 or 16, by the width of a block.
-    """
-
-    moves = Traffic(
-        reads=sympy.Piecewise((M * N, N <= BLOCK_SIZE), (3 * M * N, True)), writes=M * N
-    )
-    on_chip = sympy.Piecewise((N, N <= BLOCK_SIZE), (BLOCK_SIZE, True))
+    moves = Traffic(reads=by_width(BLOCK_SIZE, M * N, 3 * M * N), writes=M * N)
+    on_chip = by_width(BLOCK_SIZE, N, BLOCK_SIZE)
 
     block_size: Annotated[int, power_of_two(1, LARGEST_BLOCK)] = 4096
     num_warps: Annotated[int | None, power_of_two(1, 32)] = None
@@ -215,12 +191,7 @@ def _fused_row(x: tl.tensor, y: tl.tensor, at: Rows, BLOCK: tl.constexpr) -> Non
 
 @jit
 def _fused(
-    x: tl.tensor,
-    y: tl.tensor,
-    rows: tl.tensor,
-    at: Rows,
-    BLOCK: tl.constexpr,
-    STAGES: tl.constexpr,
+    x: tl.tensor, y: tl.tensor, rows: tl.tensor, at: Rows, BLOCK: tl.constexpr, STAGES: tl.constexpr
 ) -> None:
     for row in tl.range(tl.program_id(0), rows, tl.num_programs(0), num_stages=STAGES):
         _whole(x, y, tl.cast(row, tl.int64), at, BLOCK)

@@ -36,16 +36,7 @@ EVICT = {
 
 @dataclass(frozen=True)
 class Online(RowAProgram):
-    """One row per program, two loops over its tiles.
-
-    Attributes:
-        block_size: Elements of a tile.
-        num_warps: Warps per program.
-        reverse: Whether the second pass takes the tiles backwards.
-        evict: Eviction hints. ``"none"``; ``"first"``: loads and stores of the second pass are
-            evicted first; ``"last_first"``: also, loads of the first pass are evicted last.
-        accumulate: dtype of the statistics, ``"float32"`` or ``"float64"``.
-    """
+    """One row per program, two loops over its tiles."""
 
     moves = Traffic(reads=2 * M * N, writes=M * N)
     on_chip = BLOCK_SIZE

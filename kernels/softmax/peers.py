@@ -1,28 +1,22 @@
 """Softmax by public libraries, peers: QuACK, Liger-Kernel, FlagGems, TileOPs and Helion.
 
+What runs is the function behind a library's public one, without its bookkeeping for gradients.
 - QuACK, in CuTe DSL. Passes: one, 2MN. A cluster of up to sixteen blocks holds the row. Each block
   takes its part through shared memory into registers, and the blocks exchange their maxima and sums
-  through distributed shared memory. The function is `quack.softmax.softmax_fwd`, the forward
-  function of the public `softmax`, without the bookkeeping for gradients. It takes rows that start
-  on 16 bytes and lie in one piece; others are copied first, here. It launches on PyTorch's current
-  stream. A warp whose columns all lie beyond the row takes exp(−∞ − (−∞)), NaN, and the row's sum
-  takes it over. By the sources this happens where the last block of a cluster has at most 1792
-  columns of 16 bit: in rows of 65544 to 73472, 81928 to 87808, 98312 to 102144, 114696 to 116480,
-  131080 to 155392 and some beyond. Seen at 6000×151936 bfloat16, Qwen's vocabulary. The gate calls
-  that incorrect.
+  through distributed shared memory. It takes rows that start on 16 bytes and lie in one piece;
+  others are copied first, here. A warp whose columns all lie beyond the row takes exp(−∞ − (−∞)),
+  NaN, and the row's sum takes it over. By the sources this happens where the last block of a
+  cluster has at most 1792 columns of 16 bit: in rows of 65544 to 73472, 81928 to 87808, 98312 to
+  102144, 114696 to 116480, 131080 to 155392 and some beyond. Seen at 6000×151936 bfloat16, Qwen's
+  vocabulary. The gate calls that incorrect.
 - Liger-Kernel, in Triton. Passes: one, 2MN: one program per row, which it holds whole. The library
   also has a kernel that loops over a row, but its block is always the row padded to a power of two,
-  so that this one is never launched; beyond 65536 it refuses. The function is
-  `liger_kernel.ops.softmax._softmax_forward`, the body of the public `LigerSoftmaxFunction`,
-  without the bookkeeping for gradients and whatever implementation the environment selects.
-- Liger-Kernel, in CuTe DSL, picked by `liger_kernel.functional.softmax` itself from sm_90 on where
-  CUTLASS is installed. Passes: one, 2MN: a block, beyond 16384 columns a cluster of two, holds the
-  row. Rows of more than 32768, or of no whole 16-byte vectors, it leaves to Triton; here they are
-  refused. The function is the body of the public one, without the bookkeeping for gradients.
+  so that this one is never launched; beyond 65536 it refuses.
+- Liger-Kernel, in CuTe DSL, which its public function picks from sm_90 on where CUTLASS is
+  installed. Passes: one, 2MN: a block, beyond 16384 columns a cluster of two, holds the row. Rows
+  of more than 32768, or of no whole 16-byte vectors, it leaves to Triton; here they are refused.
 - FlagGems, in Triton. Passes: one where N ≤ 32768, 2MN; else two with a running maximum and sum for
-  each lane of a tile, 3MN, the second from the row's end and marked to be evicted first. The
-  function is the one that `flag_gems.enable()` would put in the place of `torch.softmax`; nothing
-  is enabled here, and PyTorch keeps its own.
+  each lane of a tile, 3MN, the second from the row's end and marked to be evicted first.
 - TileOPs, in TileLang, compiled by nvcc. Passes: one where N ≤ 32768, 2MN: lanes of a warp, a block
   or a cluster hold the row. Wider rows that share out evenly over a cluster of up to eight, 65536
   columns but no vocabulary of 50257 or 128256, are still read once; others twice, 3MN, backward the
@@ -51,12 +45,11 @@ from functools import partial
 from importlib import import_module
 from typing import Any
 
-import sympy
 import torch
 from typing_extensions import override
 
 from ..device import Device
-from ..kernel import Kernel, Shape, too_many_rows, variant
+from ..kernel import Kernel, Shape, too_many, variant
 from ..language import next_power_of_two
 from ..peer import (
     FLAG_GEMS,
@@ -69,7 +62,7 @@ from ..peer import (
     row_of_liger,
     row_of_quack,
 )
-from ..traffic import M, N, Traffic
+from ..traffic import M, N, Traffic, by_width
 from .operation import SOFTMAX
 
 Softmax = Callable[[torch.Tensor], torch.Tensor]
@@ -87,7 +80,7 @@ class Quack(Peer):
 
     operation = SOFTMAX
     library = QUACK
-    refused = staticmethod(row_of_quack(1))
+    refused = staticmethod(partial(row_of_quack, 1))
     moves = Traffic(reads=M * N, writes=M * N)
     on_chip = N
 
@@ -130,10 +123,8 @@ FlagGems = variant(
     library=FLAG_GEMS,
     published="flag_gems.ops:softmax",
     called=staticmethod(lambda function, x: function(x, dim=1)),
-    moves=Traffic(
-        reads=sympy.Piecewise((M * N, N <= WIDEST_WHOLE), (2 * M * N, True)), writes=M * N
-    ),
-    on_chip=sympy.Piecewise((N, N <= WIDEST_WHOLE), (sympy.Integer(FLAG_GEMS_TILE), True)),
+    moves=Traffic(reads=by_width(WIDEST_WHOLE, M * N, 2 * M * N), writes=M * N),
+    on_chip=by_width(WIDEST_WHOLE, N, FLAG_GEMS_TILE),
 )
 
 
@@ -151,7 +142,7 @@ class TileOps(Peer):
     missing = ", not installed here; run pip install tileops, on Python 3.12 or newer"
     published = "tileops.reduction:SoftmaxFwdOp"
     moves = FlagGems.moves
-    on_chip = sympy.Piecewise((N, N <= WIDEST_WHOLE), (sympy.Integer(TILEOPS_TILE), True))
+    on_chip = by_width(WIDEST_WHOLE, N, TILEOPS_TILE)
 
     @override
     def function(self, x: torch.Tensor) -> Softmax:
@@ -165,7 +156,7 @@ def _of_helion(shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
         return f"Helion imports what PyTorch {torch.__version__} lacks; {TORCH_FROM} has it"
     if device.kind != "cuda":  # its code has no interpreter
         return "needs a CUDA device"
-    return too_many_rows(shape)
+    return too_many(shape[0])
 
 
 class Helion(Peer):
@@ -173,10 +164,8 @@ class Helion(Peer):
 
     operation = SOFTMAX
     library = Library(("helion",), "triton", _of_helion)
-    moves = Traffic(
-        reads=sympy.Piecewise((M * N, N <= WIDEST_WHOLE), (3 * M * N, True)), writes=M * N
-    )
-    on_chip = sympy.Piecewise((N, N <= WIDEST_WHOLE), (sympy.Integer(HELION_TILE), True))
+    moves = Traffic(reads=by_width(WIDEST_WHOLE, M * N, 3 * M * N), writes=M * N)
+    on_chip = by_width(WIDEST_WHOLE, N, HELION_TILE)
 
     @override
     def function(self, x: torch.Tensor) -> Softmax:

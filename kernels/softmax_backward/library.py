@@ -16,14 +16,14 @@ Source: `torch.ops.aten._softmax_backward_data`, which autograd calls for `torch
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
-import sympy
 import torch
 from typing_extensions import override
 
 from ..kernel import Kernel, TorchFunction, variant
 from ..peer import FLAG_GEMS, LIGER, QUACK, Peer, row_of_liger, row_of_quack
-from ..traffic import M, N, Traffic
+from ..traffic import M, N, Traffic, by_width
 from .operation import SOFTMAX_BACKWARD
 
 Gradient = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]  # of y and dy
@@ -44,7 +44,7 @@ BackwardQuack = variant(  # it chooses cluster and threads itself
     Peer,
     SOFTMAX_BACKWARD,
     library=QUACK,
-    refused=staticmethod(row_of_quack(2)),
+    refused=staticmethod(partial(row_of_quack, 2)),
     published="quack.softmax:softmax_bwd",
     called=staticmethod(lambda function, y, dy: function(dy, y)),
     moves=Traffic(reads=2 * M * N, writes=M * N),
@@ -77,8 +77,6 @@ BackwardFlagGems = variant(  # it tunes its tile itself
     library=FLAG_GEMS,
     published="flag_gems.ops:softmax_backward",
     called=staticmethod(lambda function, y, dy: function(dy, y, 1, y.dtype)),
-    moves=Traffic(
-        reads=sympy.Piecewise((2 * M * N, N <= WIDEST_TILE), (4 * M * N, True)), writes=M * N
-    ),
-    on_chip=sympy.Piecewise((2 * N, N <= WIDEST_TILE), (sympy.Integer(2 * WIDEST_TILE), True)),
+    moves=Traffic(reads=by_width(WIDEST_TILE, 2 * M * N, 4 * M * N), writes=M * N),
+    on_chip=by_width(WIDEST_TILE, 2 * N, 2 * WIDEST_TILE),
 )

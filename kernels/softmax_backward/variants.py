@@ -28,7 +28,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Annotated
 
-import sympy
 import torch
 from typing_extensions import override
 
@@ -51,7 +50,7 @@ from ..language import gl, gluon_jit, jit, tl
 from ..launch import launch
 from ..lines import Sizes, columns_of, launch_tiles, lines_of, starts
 from ..softmax.fused_multirow import Multirow
-from ..traffic import BLOCK_SIZE, M, N, Traffic
+from ..traffic import BLOCK_SIZE, M, N, Traffic, by_width
 from ..vectors import LONGEST, reading, vector
 from .operation import SOFTMAX_BACKWARD
 
@@ -78,30 +77,20 @@ class Gradient(Kernel):
 
     @abstractmethod
     def into(self, tensors: Three, dim: int = 1, temperature: float = 1.0) -> None:
-        """Writes the gradient of softmax(x / temperature) along ``dim`` into ``dx``.
+        """Writes the gradient of softmax(x / temperature) along ``dim`` into the last tensor, dx.
 
-        Args:
-            tensors: Softmax's answer y, at least one dimension and one element; dy, the gradient of
-                it; and dx, contiguous, of any floating-point dtype.
-            dim: The dimension of the softmax, not negative; the last one, if a variant takes rows.
-            temperature: As in the softmax.
+        y is softmax's answer, of at least one element, and dy its gradient. dx is contiguous, and
+        of any floating dtype. A variant of rows takes two dimensions, and ``dim`` is 1.
         """
 
 
 @dataclass(frozen=True)
 class Backward(Gradient):
-    """A tile of one wide row or of several narrow ones a program.
-
-    Attributes:
-        block_size: Widest row taken in one pass, and the tile of wider ones, in elements.
-        num_warps: Warps per program; None takes one for 512 elements of a tile, 4 to 32.
-    """
+    """A tile of one wide row or of several narrow ones a program."""
 
     dtypes = (*Kernel.dtypes, torch.float64)
-    moves = Traffic(
-        reads=sympy.Piecewise((2 * M * N, N <= BLOCK_SIZE), (4 * M * N, True)), writes=M * N
-    )
-    on_chip = sympy.Piecewise((2 * N, N <= BLOCK_SIZE), (2 * BLOCK_SIZE, True))
+    moves = Traffic(reads=by_width(BLOCK_SIZE, 2 * M * N, 4 * M * N), writes=M * N)
+    on_chip = by_width(BLOCK_SIZE, 2 * N, 2 * BLOCK_SIZE)
     row_a_program = True
 
     block_size: Annotated[int, power_of_two(1, LARGEST)] = 16384
@@ -138,20 +127,8 @@ class BackwardCluster(OnCluster, Gradient):
 
     @override
     def into(self, tensors: Three, dim: int = 1, temperature: float = 1.0) -> None:
-        """See `Gradient`.
-
-        Raises:
-            ValueError: a row does not fit on chip; strided columns fit less.
-        """
-        y, dy, _ = tensors
-        (rows, cols), (width, ends) = y.shape, reading(*tensors)
-        plan = self.plan((rows, cols), y.dtype, width, device_of(y))
-        if plan is None:
-            raise ValueError(f"backward_cluster: {cols} elements read by {width} do not fit")
-        unit = 1 if ends else width  # of the lengths that the kernel is given
-        strides = [(t.stride(0) // unit, t.stride(1)) for t in (y, dy)]
-        arguments = (*tensors, cols // unit, *strides, 1 / temperature)
-        plan.launch(_backward_cluster, rows, arguments, plan.how(y, width, ends))
+        y, dy, dx = tensors
+        self.launch_rows(_backward_cluster, (y, dy), dx, 1 / temperature)
 
 
 NARROW_ROWS, CLUSTER, TILES = BackwardMultirow(), BackwardCluster(), Backward()
@@ -162,10 +139,8 @@ class BackwardAuto(Gradient):
 
     dtypes = (*Kernel.dtypes, torch.float64)
     # the widest row on chip is an H200's
-    moves = Traffic(
-        reads=sympy.Piecewise((2 * M * N, N <= WIDEST), (4 * M * N, True)), writes=M * N
-    )
-    on_chip = sympy.Piecewise((2 * N, N <= WIDEST), (sympy.Integer(2 * TILES.block_size), True))
+    moves = Traffic(reads=by_width(WIDEST, 2 * M * N, 4 * M * N), writes=M * N)
+    on_chip = by_width(WIDEST, 2 * N, 2 * TILES.block_size)
 
     @override
     def limits(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
@@ -301,38 +276,36 @@ def _gradient(p, g, total, scale, PACKED: gl.constexpr = False):  # type: ignore
 def _backward_cluster(y, dy, dx, cols, y_at, dy_at, inverse, HOW: gl.constexpr):  # type: ignore[no-untyped-def]
     LOADS: gl.constexpr = HOW.loads
     STORES: gl.constexpr = HOW.stores
-    PACKED: gl.constexpr = HOW.packed
     VECTOR: gl.constexpr = HOW.vector
-    ENDS: gl.constexpr = HOW.ends
     SLICES: gl.constexpr = gl.num_ctas() * gl.num_warps()
     single: gl.constexpr = in_registers(1, gl.num_warps(), gl.num_ctas())
     if SLICES > 1:
         slots = slots_of(1)
     number, vectors = row_number().to(gl.int64), cols
-    first_y, y = row_at(y, number, y_at[0], VECTOR, ENDS)
-    first_dy, dy = row_at(dy, number, dy_at[0], VECTOR, ENDS)
-    first_dx, dx = row_at(dx, number, cols, VECTOR, ENDS)
-    if ENDS:
+    first_y, y = row_at(y, number, y_at[0], VECTOR, HOW.ends)
+    first_dy, dy = row_at(dy, number, dy_at[0], VECTOR, HOW.ends)
+    first_dx, dx = row_at(dx, number, cols, VECTOR, HOW.ends)
+    if HOW.ends:
         end, at_end, vectors, _ = ends_of(number, y_at[0], gl.cast(cols, gl.int32), VECTOR, single)
     row = whole_row(vectors, HOW.chunks, VECTOR, HOW.even)
 
     ps = row.load(y, y_at[1], 0, 0.0, LOADS)
     gs = row.load(dy, dy_at[1], 0, 0.0, LOADS)
     product_at_end = None
-    if ENDS:
+    if HOW.ends:
         p_at_end = gl.load(first_y + end, mask=at_end, other=0.0).to(gl.float32)
         g_at_end = gl.load(first_dy + end, mask=at_end, other=0.0).to(gl.float32)
         product_at_end = p_at_end * g_at_end
     products = gl.full(row.columns.shape, 0.0, gl.float32, row.columns.type.layout)
     for i in gl.static_range(row.CHUNKS):
-        p = distinct(ps[i], PACKED).to(gl.float32)
-        products += p * distinct(gs[i], PACKED).to(gl.float32)
+        p = distinct(ps[i], HOW.packed).to(gl.float32)
+        products += p * distinct(gs[i], HOW.packed).to(gl.float32)
     total = summed_up(products, product_at_end, VECTOR)
     if SLICES > 1:
         total = total_of(total, slots)
     for i in gl.static_range(row.CHUNKS):
-        value = _gradient(ps[i], gs[i], total[:, None], inverse, PACKED)
+        value = _gradient(ps[i], gs[i], total[:, None], inverse, HOW.packed)
         row.store(dx, 1, i, value, STORES)
-    if ENDS:
+    if HOW.ends:
         value = _gradient(p_at_end, g_at_end, by_lane(total, single), inverse)
         gl.store(first_dx + end, value.to(dx.dtype.element_ty), mask=at_end)
