@@ -142,7 +142,7 @@ class TimingConfig(Written):
     @model_validator(mode="after")
     def _ordered(self) -> TimingConfig:
         if self.max_samples < self.min_samples:
-            raise ValueError(f"max_samples={self.max_samples} is below {self.min_samples}, the min")
+            raise ValueError(f"max_samples={self.max_samples} is below min_samples={self.min_samples}")
         return self
 
 
