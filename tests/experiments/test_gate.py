@@ -97,6 +97,16 @@ def test_other_shapes_dtypes_a_biased_row_and_the_input_fail_and_a_copy_must_be_
     assert check(x.clone(), x, COPY, "torch").reason is None
 
 
+def test_a_reference_of_another_shape_or_precision_is_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    x = random_input(2, 40, torch.float32)
+    for reference in (lambda _, x: x.softmax(1), lambda _, x: x.double().softmax(1).sum(1)):
+        monkeypatch.setattr(type(SOFTMAX), "reference", reference)
+        found = check(x.softmax(1), x, SOFTMAX, "torch").reason
+        assert str(found).startswith("the reference of softmax gave (2")
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_only_the_very_answer_that_passed_passes_without_being_computed_again(
     dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
