@@ -51,7 +51,7 @@ def profile(jobs: Sequence[Job], cards: Any = (0,)) -> None:
             if dry_run:
                 print(name)
                 continue
-            worker = pool.place(point.job, point.card)
+            worker = pool.worker_of(point.job, point.card)
             outcome = measure(point, worker, name)
             row = row_of(point, outcome, worker, out.name)
             about = {"kernel": point.job.label, "environment": row.environment | {"range": name}}

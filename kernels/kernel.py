@@ -62,8 +62,8 @@ class Operation(ABC):
         logits: The inputs whose rows may be other than standard normal, each with the kinds of
             rows that a gate tries, of `ANY`. Kinds that a plain kernel may get wrong are left out.
         roof: Name of the operation that moves the same mix of reads and writes and does nothing
-            else. A sweep adds the kernel of that name. It is a plain string, because the sweep
-            reads it without importing this module.
+            else. The file of each of its kernels in conf/kernel says the same (``roof:``), which a
+            sweep reads without importing this module to add the kernel of that name.
     """
 
     name: ClassVar[str]

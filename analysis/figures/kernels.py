@@ -78,7 +78,7 @@ def kernels(inputs: Inputs) -> Named:
             own = min((one for one in every["kernel"] if maker(one) == OURS), default="")
             for variant, mine in every.groupby("variant", sort=False):
                 # recordings come from several hosts, so shares of the roof are compared, not times
-                beside = shares[own if own in shares else variant] / shares[variant]
+                beside = shares.get(inputs.ours, shares.get(own, pd.NA)) / shares[variant]
                 line = {
                     "operation": operation,
                     "kernel": variant,

@@ -141,8 +141,9 @@ class TimingConfig(Written):
 
     @model_validator(mode="after")
     def _ordered(self) -> TimingConfig:
-        if self.max_samples < self.min_samples:
-            raise ValueError(f"max_samples={self.max_samples} is below {self.min_samples}, the min")
+        most, least = self.max_samples, self.min_samples
+        if most < least:
+            raise ValueError(f"max_samples={most} is below min_samples={least}")
         return self
 
 

@@ -114,7 +114,7 @@ class WorkerPool:
         """Locks the jobs' cards (`UserError` if it cannot) and starts workers; may be repeated."""
         for job in jobs:
             for card in self.cards:
-                self.place(job, card)
+                self.worker_of(job, card)
         cards = {card for device, card, _ in self.workers if device != "cpu"}
         if self.measures and cards - self._locked:
             self.close()  # nobody waits for a card while holding one that comes later in order
@@ -123,7 +123,7 @@ class WorkerPool:
             with contextlib.suppress(WorkerError):  # raised again when it is asked something
                 worker.spawn()
 
-    def place(self, job: Job, card: int | None = None) -> Worker:
+    def worker_of(self, job: Job, card: int | None = None) -> Worker:
         """The worker of a job: on the card that the job pins, else ``card``, else the first one."""
         device, own = job.config["gpu"]["device"], job.config["gpu"]["card"]
         file = job.config["kernel"].get("file")

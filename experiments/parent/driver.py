@@ -137,7 +137,7 @@ class Sweep:
         """Measures the points of one card one after another: no two timings overlap there."""
         for round_, visit in groupby(points, key=lambda point: point.round):
             if self.options["fresh"] and round_ > points[0].round:
-                for worker in {self.pool.place(point.job, point.card) for point in points}:
+                for worker in {self.pool.worker_of(point.job, point.card) for point in points}:
                     worker.stop()
             for point in visit:
                 if point.waits and not self._right_beside(point):
@@ -153,7 +153,7 @@ class Sweep:
     def _visit(self, point: Point, progress: Progress) -> bool:
         """Measures a point, records it, and says whether the card's thread can go on."""
         progress.begins(point)
-        worker, lost = self.pool.place(point.job, point.card), False
+        worker, lost = self.pool.worker_of(point.job, point.card), False
         try:
             outcome = measure(point, worker)
         except WorkerError as error:

@@ -140,8 +140,8 @@ def make_plan(jobs: Sequence[Job], pool: WorkerPool) -> Plan:
     """
     variants, shards = dict[str, Any](), defaultdict[tuple[str, ...], list[Point]](list)
     for job in jobs:
-        variants[job.name] = _describe(job, pool.place(job))
-        if mine := _points_of(job, variants[job.name], pool.place(job)):
+        variants[job.name] = _describe(job, pool.worker_of(job))
+        if mine := _points_of(job, variants[job.name], pool.worker_of(job)):
             shards[job.shard] += mine
     cards = _cards_of(shards, pool)
     points, asked = dict[Identity, Point](), defaultdict[str, list[Identity]](list)
@@ -201,7 +201,8 @@ def _describe(job: Job, worker: Worker) -> dict[str, Any]:
         raise UserError(
             f"gpu={job.shard[1]} wants {gpu['name']}, but this is {name}; that card is needed"
         )
-    if device["kind"] == "cpu" and (timer := job.config["timing"]["timer"]) not in ("auto", "host"):
+    timer = job.config["timing"]["timer"]
+    if device["kind"] == "cpu" and (timer == "events" or job.in_graph):
         raise UserError(f"timing.timer={timer} needs a CUDA device; on a CPU use auto or host")
     if not gpu["match"] and gpu["device"] != "cpu":  # the card that was found, and its datasheet
         gpu["name"] = name
@@ -213,4 +214,7 @@ def _describe(job: Job, worker: Worker) -> dict[str, Any]:
         raise UserError(f"kernel={job.kernel}: {error}; see {worker.log}") from None
     if "error" in reply:
         raise UserError(f"kernel={job.kernel}: {reply['error']}")
+    if not job.is_outside and reply["roof"] != job.roof:  # else no sweep would add its roof
+        says = f"its operation names the roof {reply['roof']}, its file of conf/kernel {job.roof}"
+        raise UserError(f"kernel={job.kernel}: {says}; write roof: {reply['roof']} there")
     return reply

@@ -99,6 +99,11 @@ def check(
         magnitudes = operation.magnitude(*blocks)
         ats = references if magnitudes is None else as_tuple(magnitudes)
         for i, (y, reference, at) in enumerate(zip(answers, references, ats, strict=True)):
+            narrow = reference.is_floating_point() and reference.dtype != torch.float64
+            if narrow or reference.shape != y[part].shape:
+                gave = f"{tuple(reference.shape)} {reference.dtype}"
+                due = f"{tuple(y[part].shape)} torch.float64"
+                return Verdict(f"the reference of {operation.name} gave {gave}, not {due}")
             sums = operation.outputs[i].name in operation.row_sums
             found[i].append(_errors(y[part], reference.double(), at, allowed[i], factor, sums))
     reasons, absolute, relative = [], [], []

@@ -24,7 +24,7 @@ DECLARED = Declarations.model_validate_json((PAPER / "variants.json").read_text(
 def make(name: str, folder: Path, rows: list[Row], **more: Any) -> dict[str, Table]:
     """The tables of one maker, by stem; ``records`` and ``declared`` lie beside the rows."""
     frame, records = load(write(folder, rows)), Records(**more.get("records", {}))
-    inputs = Inputs(folder, folder, frame, records, more.get("declared", {}))
+    inputs = Inputs(folder, folder, frame, records, more.get("declared", {}), more.get("ours", ""))
     return tables_of(inputs, name)
 
 
@@ -77,6 +77,8 @@ def test_each_kernel_has_a_line_of_time_share_memory_and_error(tmp_path: Path) -
         ["ce_auto", "2", "1.00", "96.0", "0.00"],
     ]
     assert data_of(table)["cols"].tolist() == [32000, 32000, 50257]
+    [table] = make("kernels", tmp_path, rows, ours="ce_torch").values()
+    assert [line[3] for line in table.lines] == ["1.00", "0.25"]
 
 
 def test_where_answers_are_not_the_same_bits_is_said(tmp_path: Path) -> None:

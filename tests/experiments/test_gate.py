@@ -51,6 +51,26 @@ def test_the_right_answer_passes_and_zeros_or_one_wrong_element_fail(
         assert verdict.max_abs_error == error
 
 
+@pytest.mark.parametrize(
+    ("backend", "dtype", "bits", "spacings"),
+    [
+        ("torch", torch.float32, torch.int32, 32),
+        ("torch", torch.float64, torch.int64, 64),
+        ("torch", torch.float16, torch.int16, 1),
+        ("outside", torch.float16, torch.int16, 18),
+    ],
+)
+def test_an_element_may_be_off_by_the_spacings_that_the_docs_name_and_no_more(
+    backend: str, dtype: torch.dtype, bits: torch.dtype, spacings: int
+) -> None:
+    x = random_input(3, 40, dtype)
+    x[1, 5] = 5  # most of its row, which the row's sum leaves out
+    for off, wrong in ((spacings - 1, False), (spacings + 2, True)):
+        y = answer(x)
+        y.view(bits)[1, 5] += off
+        assert (check(y, x, SOFTMAX, backend).reason is not None) is wrong, f"{off} spacings off"
+
+
 def test_an_element_that_is_most_of_its_row_may_be_tipped_over_by_rounding() -> None:
     given = CROSS_ENTROPY_GRAD.make_inputs((3, 1001), torch.bfloat16, "cpu", 0)
     loss, exact = CROSS_ENTROPY_GRAD.reference(*given)
@@ -75,6 +95,16 @@ def test_other_shapes_dtypes_a_biased_row_and_the_input_fail_and_a_copy_must_be_
     ):
         assert said in str(check(wrong, x, given, "torch").reason)
     assert check(x.clone(), x, COPY, "torch").reason is None
+
+
+def test_a_reference_of_another_shape_or_precision_is_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    x = random_input(2, 40, torch.float32)
+    for reference in (lambda _, x: x.softmax(1), lambda _, x: x.double().softmax(1).sum(1)):
+        monkeypatch.setattr(type(SOFTMAX), "reference", reference)
+        found = check(x.softmax(1), x, SOFTMAX, "torch").reason
+        assert str(found).startswith("the reference of softmax gave (2")
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -74,7 +74,8 @@ def test_pages_name_every_option_of_a_group_and_every_field_of_a_row() -> None:
         ("rows", Row.model_fields),
     ):
         quoted = re.findall(r"`([^`\n]+)`", PAGES[f"docs/{page}.md"])
-        assert {*names} <= {word for words in quoted for word in words.split()}
+        lacking = {*names} - {word for words in quoted for word in words.split()}
+        assert not lacking, f"docs/{page}.md does not name {', '.join(lacking)}"
 
 
 def test_examples_of_the_functions_run(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -89,6 +89,12 @@ def test_what_a_recipe_adds_is_measured_and_stands_under_a_roof(
     assert timed["fraction_of_roof"].notna().all()
 
 
+def test_a_kernel_in_triton_is_right_and_not_timed_by_the_interpreter(swept: pd.DataFrame) -> None:
+    own = swept[swept["kernel"] == "rms_norm_row"]
+    assert set(own["status"]) == {"ok"}
+    assert own["time_us"].isna().all()
+
+
 def test_a_new_tunable_is_swept(swept: pd.DataFrame) -> None:
     tuned = swept[swept["kernel"] == "fused_row"]
     assert {params["stages"] for params in tuned["params"]} == {1, 2}
