@@ -49,8 +49,7 @@ def count(point: dict[str, Any], device: Device) -> dict[str, Any]:
     """The fields of a count record, except the kernel's label.
 
     Args:
-        point: ``kernel`` (its configuration), ``rows``, ``cols``, ``dtype``, and
-            ``reason`` where it is known already that it cannot be executed.
+        point: ``kernel`` (its configuration), ``rows``, ``cols``, ``dtype``.
         device: The worker's own, a CPU.
     """
     kernel: Kernel = build_kernel(point["kernel"])
@@ -59,11 +58,11 @@ def count(point: dict[str, Any], device: Device) -> dict[str, Any]:
     shape = (point["rows"], point["cols"])
     sizes = operation.sizes(shape)
     reads, writes = traffic.elements(sizes)
-    method, reason, tensors = METHODS.get(kernel.backend), point.get("reason"), list[Any]()
+    method, tensors = METHODS.get(kernel.backend), list[Any]()
+    reason = kernel.unsupported(shape, dtype, device)
     if method is None:
         why = f"nothing here executes {kernel.backend} step by step"
         reason = f"not countable: {NOT_COUNTABLE.get(kernel.backend, why)}"
-    reason = reason or kernel.unsupported(shape, dtype, device)
     if reason is None:
         try:
             tensors = requested(kernel, *operation.make_inputs(shape, dtype, "cpu", 0))

@@ -16,6 +16,8 @@ from kernels.softmax.hybrid import FusedRow
 from kernels.traffic import M
 from tests.kernels.conftest import INTERPRETED
 
+pytestmark = pytest.mark.skipif(not INTERPRETED, reason="Triton compiles here for a GPU")
+
 
 def test_a_record_says_how_each_variant_differs_from_what_it_declares(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
@@ -38,7 +40,6 @@ def test_a_record_says_how_each_variant_differs_from_what_it_declares(
     assert sorted(p.name for p in tmp_path.iterdir()) == ["counts.jsonl"]
 
 
-@pytest.mark.skipif(not INTERPRETED, reason="Triton compiles here for a GPU")
 def test_what_the_model_does_not_know_is_a_difference(monkeypatch: pytest.MonkeyPatch) -> None:
     def counted(target: str) -> dict[str, Any]:
         point = {"kernel": {"_target_": target}, "rows": 3, "cols": 8, "dtype": "float32"}
