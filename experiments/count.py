@@ -5,6 +5,7 @@ operations of the others. ``counts.jsonl`` does not depend on the machine.
 """
 
 import sys
+import warnings
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -28,6 +29,7 @@ def run(out: Path, names: Iterable[str] = ()) -> None:
     device = choose_device("cpu").device
     from experiments.worker.counting import count  # the kernels, now that Triton interprets them
 
+    out.mkdir(parents=True, exist_ok=True)  # an error shows now and not after minutes
     files = read_yaml(CONF / "kernel")
     every = [name for name in files if name != OUTSIDE]  # which stands for any file
     counts: list[Count] = []
@@ -51,4 +53,5 @@ if __name__ == "__main__":
     parser = Parser(prog="python -m experiments.count", description="Counts memory traffic.")
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="for the records")
     options = parser.parse_args()
-    sys.exit(command(lambda: run(options.out)))
+    warnings.simplefilter("ignore", RuntimeWarning)  # masked-off lanes make NaN in the interpreter
+    sys.exit(command(lambda: run(options.out), interrupted="interrupted; nothing was written"))
