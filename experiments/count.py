@@ -27,20 +27,19 @@ def run(out: Path, names: Iterable[str] = ()) -> None:
         UserError: a kernel cannot be built; no record has been written.
     """
     device = choose_device("cpu").device
-    from experiments.worker.counting import count  # the kernels, now that Triton interprets them
+    import torch  # and the kernels, now that Triton interprets them
+
+    from experiments.worker.counting import count
+    from experiments.worker.describe import build_kernel
 
     out.mkdir(parents=True, exist_ok=True)  # an error shows now and not after minutes
     files = read_yaml(CONF / "kernel")
     every = [name for name in files if name != OUTSIDE]  # which stands for any file
     counts: list[Count] = []
     for name in names or every:
-        config = {key: value for key, value in files[name].items() if key not in NOT_TUNABLES}
-        points = [
-            {"kernel": config, "rows": m, "cols": n, "dtype": dtype}
-            for dtype in DTYPES
-            for m, n in SHAPES
-        ]
-        mine = [Count(kernel=name, **count(point, device)) for point in points]
+        kernel = build_kernel({k: v for k, v in files[name].items() if k not in NOT_TUNABLES})
+        points = [(shape, getattr(torch, dtype)) for dtype in DTYPES for shape in SHAPES]
+        mine = [count(name, kernel, *point, device) for point in points]
         counts += mine
         verdicts = (c.difference or (c.reason if c.method == "none" else None) for c in mine)
         text = "; ".join(dict.fromkeys(filter(None, verdicts))) or "as modelled"
