@@ -44,7 +44,6 @@ def main() -> None:
         send(error=str(error))
         return
     # torch and the kernels are imported only now that the interpreter is chosen
-    from experiments.worker.counting import count
     from experiments.worker.describe import describe, inspect
     from experiments.worker.measure import measure
     from experiments.worker.trial import Bench, judge
@@ -69,7 +68,6 @@ def main() -> None:
     answers: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
         "describe": lambda request: describe(request["job"], device),
         "inspect": lambda request: inspect(request["kernel"]),
-        "count": lambda request: count(request["point"], device),
         "measure": lambda request: measure(request["point"], bench(), announce, ask),
         "judge": lambda request: judge(request["path"], bench()),
     }

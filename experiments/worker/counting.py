@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict
 from math import prod
-from typing import Any
+from typing import Any, Literal
 from unittest.mock import patch
 
 import numpy as np
@@ -18,12 +18,14 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from experiments.data.errors import anonymous
-from experiments.worker.describe import build_kernel, source_hash
+from experiments.data.records import Count
+from experiments.worker.describe import source_hash
 from kernels.device import Device
-from kernels.kernel import Kernel, as_tuple
+from kernels.kernel import Kernel, Shape, as_tuple
 from kernels.traffic import evaluate, formula
 
-METHODS = {"triton": "interpreter", "eager": "dispatch", "torch": "dispatch"}
+Method = Literal["interpreter", "dispatch"]
+METHODS: dict[str, Method] = {"triton": "interpreter", "eager": "dispatch", "torch": "dispatch"}
 NOT_COUNTABLE = {
     "torchscript": "TorchScript's fuser decides on a GPU what reaches memory",
     "inductor": "Inductor writes other code for a GPU than for the CPU of a count",
@@ -45,45 +47,39 @@ ACCESSES: dict[str, tuple[tuple[str, ...], int, int | None]] = {
 }
 
 
-def count(point: dict[str, Any], device: Device) -> dict[str, Any]:
-    """The fields of a count record, except the kernel's label.
-
-    Args:
-        point: ``kernel`` (its configuration), ``rows``, ``cols``, ``dtype``, and
-            ``reason`` where it is known already that it cannot be executed.
-        device: The worker's own, a CPU.
-    """
-    kernel: Kernel = build_kernel(point["kernel"])
+def count(name: str, kernel: Kernel, shape: Shape, dtype: torch.dtype, device: Device) -> Count:
+    """The record of a kernel called ``name`` at a point; the device is a CPU."""
     operation, traffic = kernel.operation, kernel.traffic()
-    dtype: torch.dtype = getattr(torch, point["dtype"])
-    shape = (point["rows"], point["cols"])
     sizes = operation.sizes(shape)
     reads, writes = traffic.elements(sizes)
-    method, reason, tensors = METHODS.get(kernel.backend), point.get("reason"), list[Any]()
+    method, tensors = METHODS.get(kernel.backend), list[Any]()
+    reason = kernel.unsupported(shape, dtype, device)
     if method is None:
         why = f"nothing here executes {kernel.backend} step by step"
         reason = f"not countable: {NOT_COUNTABLE.get(kernel.backend, why)}"
-    reason = reason or kernel.unsupported(shape, dtype, device)
     if reason is None:
         try:
             tensors = requested(kernel, *operation.make_inputs(shape, dtype, "cpu", 0))
         except Exception as error:  # a kernel may raise anything
             reason = f"not countable: it fails here with {anonymous(error)}"
     counted = reason is None
-    return {
-        "operation": operation.name,
-        "params": asdict(kernel),
-        "source": source_hash(type(kernel).__module__),
-        **{name: point[name] for name in ("rows", "cols", "dtype")},
-        "method": method if counted else "none",
-        "reason": NOMINAL if counted and kernel.backend == "torch" else reason,
-        "tensors": tensors,
-        "model_reads": reads,
-        "model_writes": writes,
-        "model_read_bytes": reads * dtype.itemsize + evaluate(traffic.read_bytes, sizes),
-        "model_write_bytes": writes * dtype.itemsize + evaluate(traffic.write_bytes, sizes),
-        "difference": difference(kernel, sizes, tensors) if counted else None,
-    }
+    return Count(
+        kernel=name,
+        operation=operation.name,
+        params=asdict(kernel),
+        source=source_hash(type(kernel).__module__),
+        rows=shape[0],
+        cols=shape[1],
+        dtype=str(dtype).removeprefix("torch."),
+        method=method if method and counted else "none",
+        reason=NOMINAL if counted and kernel.backend == "torch" else reason,
+        tensors=tensors,
+        model_reads=reads,
+        model_writes=writes,
+        model_read_bytes=reads * dtype.itemsize + evaluate(traffic.read_bytes, sizes),
+        model_write_bytes=writes * dtype.itemsize + evaluate(traffic.write_bytes, sizes),
+        difference=difference(kernel, sizes, tensors) if counted else None,
+    )
 
 
 def difference(kernel: Kernel, sizes: Mapping[str, int], tensors: Sequence[Any]) -> str | None:

@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
+import torch
 
 from experiments.count import run
 from experiments.data.files import read_models
@@ -12,9 +12,12 @@ from experiments.data.records import Count
 from experiments.worker.counting import count
 from kernels.cross_entropy.variants import CeOnline
 from kernels.device import Device
+from kernels.kernel import Kernel
 from kernels.softmax.hybrid import FusedRow
 from kernels.traffic import M
 from tests.kernels.conftest import INTERPRETED
+
+pytestmark = pytest.mark.skipif(not INTERPRETED, reason="Triton compiles here for a GPU")
 
 
 def test_a_record_says_how_each_variant_differs_from_what_it_declares(
@@ -38,21 +41,19 @@ def test_a_record_says_how_each_variant_differs_from_what_it_declares(
     assert sorted(p.name for p in tmp_path.iterdir()) == ["counts.jsonl"]
 
 
-@pytest.mark.skipif(not INTERPRETED, reason="Triton compiles here for a GPU")
 def test_what_the_model_does_not_know_is_a_difference(monkeypatch: pytest.MonkeyPatch) -> None:
-    def counted(target: str) -> dict[str, Any]:
-        point = {"kernel": {"_target_": target}, "rows": 3, "cols": 8, "dtype": "float32"}
-        return count(point | {"seed": 0}, Device("cpu", "cpu"))
+    def counted(kernel: Kernel) -> Count:
+        return count("it", kernel, (3, 8), torch.float32, Device("cpu", "cpu"))
 
     run = FusedRow.__call__  # a stray `contiguous()` would copy so
     monkeypatch.setattr(FusedRow, "__call__", lambda self, x: run(self, x.clone()))
-    found = counted("kernels.softmax.hybrid.FusedRow")
+    found = counted(FusedRow())
     more = "48 elements where the model says MN, 24"
-    assert found["difference"] == f"reads {more}; writes {more}"
-    assert [(t["name"], t["loads"], t["stores"]) for t in found["tensors"]] == [
+    assert found.difference == f"reads {more}; writes {more}"
+    assert [(t.name, t.loads, t.stores) for t in found.tensors] == [
         ("x", 24, 0), ("clone", 24, 24), ("y", 0, 24),
     ]  # fmt: skip
     moves = replace(CeOnline().traffic(), read_bytes=4 * M)  # of a target, which takes eight
     monkeypatch.setattr(CeOnline, "traffic", lambda self: moves)
-    found = counted("kernels.cross_entropy.variants.CeOnline")
-    assert found["difference"] == "reads 24 bytes where the model says 4M, 12"
+    found = counted(CeOnline())
+    assert found.difference == "reads 24 bytes where the model says 4M, 12"

@@ -18,7 +18,6 @@ from experiments.worker.gate import check
 from experiments.worker.inputs import HARD_TOLERANCE, hard, rows_of
 from kernels.kernel import Kernel, Operation, as_tuple
 from tests.conf import KERNELS, built
-from tests.conf import kernel as configured
 from tests.kernels.conftest import HERE, INTERPRETED, LAYOUTS, extremes, lay_out
 
 # NumPy, under the interpreter, remarks on every -inf - -inf
@@ -341,18 +340,18 @@ def test_no_elements_are_an_answer_without_any_package(name: str) -> None:
 @pytest.mark.skipif(not INTERPRETED, reason="counts are taken under the interpreter")
 @pytest.mark.parametrize(("name", "tunables"), [*((n, {}) for n in KERNELS), *SMALL], ids=str)
 def test_what_it_declares_to_move_is_what_it_moves(name: str, tunables: dict[str, Any]) -> None:
-    config = configured(name) | tunables
-    heads = of_heads(built(name).operation)
-    for rows, cols in [(66, 33)] if heads else [(26, 14), (3, 97) if tunables else (1, 4200)]:
-        point = {"kernel": config, "rows": rows, "cols": cols, "dtype": "float16", "seed": 0}
-        record = count(point, HERE)
-        if record["method"] == "none":
-            assert record["reason"].startswith(("not countable: ", "needs ", "takes ", "on a CPU"))
+    kernel = built(name, **tunables)
+    heads = of_heads(kernel.operation)
+    for shape in [(66, 33)] if heads else [(26, 14), (3, 97) if tunables else (1, 4200)]:
+        record = count(name, kernel, shape, torch.float16, HERE)
+        if record.method == "none":
+            reasons = ("not countable: ", "needs ", "takes ", "on a CPU")
+            assert str(record.reason).startswith(reasons)
         elif "naive" not in (name, tunables.get("softmax")) and tunables.get("library") != "math":
             # `naive` counts a row's numbers otherwise, "math" is not one operation
-            twice = name == "kl_grad_auto" and cols > 1000  # it declares what a cluster reads
-            said = record["difference"] or "moves what it declares"
-            assert (record["difference"] is None) is not twice, f"{name} at {rows}×{cols}: {said}"
+            twice = name == "kl_grad_auto" and shape[1] > 1000  # it declares what a cluster reads
+            said = record.difference or "moves what it declares"
+            assert (record.difference is None) is not twice, f"{name} at {shape}: {said}"
 
 
 # PyTorch's own round some 16-bit answers twice; a whole block of 65536 takes ptxas minutes
