@@ -13,16 +13,11 @@ from analysis.estimate import log_reach
 from analysis.load import Inputs, Records, load
 from analysis.points import all_points, geomean, pairs, points, ratios
 from experiments.data.rows import Row
-from tests.analysis.plausible import interpreted, row, write
+from tests.analysis.plausible import interpreted, row, timed, write
 
 
 def of(tmp_path: Path, rows: list[Row]) -> pd.DataFrame:
     return points(load(write(tmp_path, rows)))
-
-
-def timed(kernel: str, *times: float, cols: int = 1024, **changes: Any) -> list[Row]:
-    """A row per round."""
-    return [row(kernel, cols, time_us=t, round=i, **changes) for i, t in enumerate(times)]
 
 
 def beside(
