@@ -68,14 +68,6 @@ def test_rows_without_a_time_and_stale_ones_count_for_nothing(tmp_path: Path) ->
     assert set(found["kernel"]) == {"auto", "torch"}
 
 
-@pytest.mark.parametrize(("peer", "slower"), [((99.0, 99.1, 98.9), 1), ((99.0, 103.0, 96.0), 0)])
-def test_behind_means_that_the_interval_lies_below_one(
-    peer: tuple[float, ...], slower: int, tmp_path: Path
-) -> None:
-    found = of(tmp_path, timed("auto", 100.0, 100.0, 100.0) + timed("quack", *peer))
-    assert (ratios(found)["high"] < 1).sum() == slower
-
-
 def test_the_roof_is_the_faster_copy_and_beating_it_is_flagged(tmp_path: Path) -> None:
     rows = timed("auto", 100.0, 100.0, 100.0) + timed("torch", 150.0, 150.0, 150.0)
     copies = timed("copy", 98.0, 98.0, 98.0) + timed("copy_triton", 97.0, 97.0, 97.0)
