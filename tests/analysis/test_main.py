@@ -27,10 +27,7 @@ def test_bad_input_is_one_line(tmp_path: Path, refused: Refused, capsys: Capture
         ([str(tmp_path / "absent")], "absent"),
         ([str(broken)], "rows.jsonl:1: field 'schema_version'"),
         ([str(good)], "d_fig1 needs"),
-        (
-            [str(good), "--only", "limits,nonesuch"],
-            "--only: no 'nonesuch'; known are a_fig1",
-        ),
+        ([str(good), "--only", "limits,nonesuch"], "--only: no 'nonesuch'; known are a_fig1"),
     ):
         assert named in refused("figures", "--rows", *words)
     words = ["--rows", str(good), "--out", str(tmp_path / "file" / "out")]
