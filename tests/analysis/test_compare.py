@@ -15,15 +15,7 @@ from analysis.load import load
 from experiments.data.rows import Row
 from tests.analysis.conftest import Refused
 from tests.analysis.noisy import normal, points
-from tests.analysis.plausible import (
-    ENVIRONMENT,
-    declare,
-    interpreted,
-    row,
-    timed,
-    unsupported,
-    write,
-)
+from tests.analysis.plausible import declare, interpreted, row, timed, unsupported, write
 from tests.conftest import ROOT
 
 Captured = pytest.CaptureFixture[str]
@@ -121,7 +113,7 @@ def test_a_slower_kernel_fails_the_gate_and_is_named(tmp_path: Path, capsys: Cap
 def test_points_are_matched_by_identity_whatever_code_versions_and_sweep(
     tmp_path: Path, capsys: Captured
 ) -> None:
-    newer = ENVIRONMENT | {"torch": "2.14.0", "commit": "f" * 40}
+    newer = row("fused", 8).environment | {"torch": "2.14.0", "commit": "f" * 40}
     head = [one.model_copy(update={"key": f"{one.kernel}-{one.cols}-of-other-code"})
             for one in rounds(2, sweep="another", environment=newer)]  # fmt: skip
     for name in ("a", "b"):

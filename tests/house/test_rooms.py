@@ -9,7 +9,7 @@ import pytest
 from tests.conftest import ROOT
 
 # Lines of Python of each room. Lower a number when a room has shrunk; do not raise one.
-ROOMS = {"kernels": 10_829, "experiments": 6_751, "analysis": 5_457, "docs": 346, "tests": 10_603}
+ROOMS = {"kernels": 10_829, "experiments": 6_751, "analysis": 5_457, "docs": 346, "tests": 10_597}
 LONGEST, PARAMETERS, OF_A_GPU_KERNEL = 80, 10, 16
 # PyTorch's own signature and what it lacks, and a test's kernel that reads as one story
 ALLOWED = {"cross_entropy", "at_once"}

@@ -88,11 +88,13 @@ DECLARED = dict.fromkeys(f"torch compiled_softmax {ON_CHIP}".split(), TWO) | {
     "copy_triton": (*TWO[:2], 4096),
     "read": ("MN + M⌈N/4096⌉", (MN, 48), 4096),
     # a row that does not fit is read again
+    "auto": ("2MN if N ≤ 4194304 else 3MN", (MN, MN), 1 << 20),
     "hybrid": ("2MN if N ≤ 4096 else 4MN", (MN, MN), 4096),
     "flag_gems": ("2MN if N ≤ 32768 else 3MN", (MN, MN), 4096),
     "helion": ("2MN if N ≤ 32768 else 4MN", (MN, MN), 8192),
     "tileops": ("2MN if N ≤ 32768 else 3MN", (MN, MN), 16384),
     "backward": ("3MN if N ≤ 16384 else 5MN", (2 * MN, MN), 32768),
+    "backward_auto": ("3MN if N ≤ 262144 else 5MN", (2 * MN, MN), 32768),
     "backward_flag_gems": ("3MN if N ≤ 1024 else 5MN", (2 * MN, MN), 2048),
 }
 
