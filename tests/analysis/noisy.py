@@ -42,11 +42,6 @@ def samples(dice: Dice, time_us: float, count: int = 60) -> list[float]:
     return [float(s) for s in np.maximum(np.round(drawn / STEP_US), 1) * STEP_US]
 
 
-def rows_of(kernel: str, cols: int, times: Sequence[float], **changes: Any) -> list[Row]:
-    """The rows of one point, a round each."""
-    return [row(kernel, cols, time_us=t, round=i, **changes) for i, t in enumerate(times)]
-
-
 def points(*pairs: tuple[Sequence[float], Sequence[float]]) -> pd.DataFrame:
     """Points as `analysis.compare.matched` gives them, from both sides' medians, µs.
 

@@ -48,14 +48,13 @@ def row(kernel: str, cols: int, **changes: Any) -> Row:
     times = {"time_low_us": None, "time_high_us": None, "timer": "events", "cache": "cold"}
     if time is not None:
         times |= {"time_low_us": time * 0.99, "time_high_us": time * 1.01}
-    operation = "copy" if kernel.startswith("copy") else "softmax"
     fields: dict[str, Any] = {
         "key": f"{kernel}-{cols}-{m}-{dtype}-{changes.get('gpu', '')}-{changes.get('timer', '')}",
         "card": 0,
         "round": 0,
         "attempt": 1,
         "sweep": "paper",
-        "operation": operation,
+        "operation": "copy" if kernel.startswith("copy") else "softmax",
         "kernel": kernel,
         "params": {},
         "rows": m,
@@ -73,13 +72,15 @@ def row(kernel: str, cols: int, **changes: Any) -> Row:
     return Row.model_validate(fields | times | changes)
 
 
-def point(cols: int = 4096, timer: str = "events", **times: float) -> list[Row]:
-    """Three rounds of kernels at one shape, at the time that each takes, µs."""
-    return [
-        row(kernel, cols, time_us=us, round=i, timer=timer)
-        for kernel, us in times.items()
-        for i in range(3)
-    ]
+def timed(kernel: str, *times_us: float, cols: int = 1024, **changes: Any) -> list[Row]:
+    """The rows of a point, a round each."""
+    return [row(kernel, cols, time_us=us, round=i, **changes) for i, us in enumerate(times_us)]
+
+
+def point(cols: int = 4096, timer: str = "events", **times_us: float) -> list[Row]:
+    """Three rounds of kernels at one shape, at the time that each takes."""
+    each = [timed(name, us, us, us, cols=cols, timer=timer) for name, us in times_us.items()]
+    return [one for rows in each for one in rows]
 
 
 def loss(
@@ -117,9 +118,8 @@ def unsupported(kernel: str, cols: int, **changes: Any) -> Row:
 def interpreted(kernel: str, cols: int, **changes: Any) -> Row:
     """A row that proves correctness under Triton's interpreter and has no time."""
     place = {"device": "cpu", "gpu": "A CPU", "backend": "interpreter"}
-    return row(kernel, cols, time_us=None, **place | changes).model_copy(
-        update={"timer": None, "cache": None}
-    )
+    nothing: dict[str, Any] = dict.fromkeys(("time_us", "timer", "cache"))
+    return row(kernel, cols, **place | nothing | changes)
 
 
 def paper(widths: Iterable[int] = PAPER) -> list[Row]:

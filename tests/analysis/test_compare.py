@@ -14,8 +14,8 @@ from analysis.compare import NOISE, judged, matched, noise_at
 from analysis.load import load
 from experiments.data.rows import Row
 from tests.analysis.conftest import Refused
-from tests.analysis.noisy import normal, points, rows_of
-from tests.analysis.plausible import ENVIRONMENT, declare, interpreted, row, unsupported, write
+from tests.analysis.noisy import normal, points
+from tests.analysis.plausible import declare, interpreted, row, timed, unsupported, write
 from tests.conftest import ROOT
 
 Captured = pytest.CaptureFixture[str]
@@ -61,7 +61,7 @@ def rounds(seed: int, slow: dict[str, float] | None = None, **changes: Any) -> l
     for kernel in ("naive", "fused", "copy"):
         for width in (1024, 4096):
             time = 50 * width / 1024 * (slow or {}).get(kernel, 1.0)
-            rows += rows_of(kernel, width, list(time * np.exp(normal(dice, 8))), **changes)
+            rows += timed(kernel, *time * np.exp(normal(dice, 8)), cols=width, **changes)
     return rows
 
 
@@ -113,7 +113,7 @@ def test_a_slower_kernel_fails_the_gate_and_is_named(tmp_path: Path, capsys: Cap
 def test_points_are_matched_by_identity_whatever_code_versions_and_sweep(
     tmp_path: Path, capsys: Captured
 ) -> None:
-    newer = ENVIRONMENT | {"torch": "2.14.0", "commit": "f" * 40}
+    newer = row("fused", 8).environment | {"torch": "2.14.0", "commit": "f" * 40}
     head = [one.model_copy(update={"key": f"{one.kernel}-{one.cols}-of-other-code"})
             for one in rounds(2, sweep="another", environment=newer)]  # fmt: skip
     for name in ("a", "b"):
@@ -149,7 +149,7 @@ def test_a_failure_is_a_regression_in_one_round_of_eight_and_without_a_protocol(
     tmp_path: Path, capsys: Captured
 ) -> None:
     failure = {"status": "crashed", "time_us": None, "reason": "lost its worker"}
-    good = rows_of("fused", 1024, [50.0] * 8)
+    good = timed("fused", *[50.0] * 8)
     flaky = [*good[:7], good[7].model_copy(update=failure)]
     assert run(tmp_path, good, flaky) == 1
     assert "ok → crashed in 1 of 8: lost its worker" in capsys.readouterr().out
@@ -162,15 +162,15 @@ def test_a_failure_is_a_regression_in_one_round_of_eight_and_without_a_protocol(
 
 
 def test_a_time_that_means_nothing_is_not_judged(tmp_path: Path) -> None:
-    times = [rows_of("online", 8, [t] * 8, backend="interpreter") for t in (50.0, 99.0)]
+    times = [timed("online", *[t] * 8, backend="interpreter") for t in (50.0, 99.0)]
     never = [unsupported("fused", 1024), interpreted("naive", 8, gpu="NVIDIA H200")]
     assert run(tmp_path, *([*side, *never] for side in times)) == 0
     assert {line["verdict"] for line in lines(tmp_path)} == {"no time"}
 
 
 def test_of_several_recordings_each_is_one_witness(tmp_path: Path) -> None:
-    base, head = (rows_of("naive", 1024, [50.0, 50.1]) for _ in range(2))
-    head += rows_of("naive", 1024, [51.0, 51.1], sweep="again")
+    base, head = (timed("naive", 50.0, 50.1) for _ in range(2))
+    head += timed("naive", 51.0, 51.1, sweep="again")
     frames = (load(write(tmp_path / name, rows)) for name, rows in (("a", base), ("b", head)))
     [point] = matched(*frames).itertuples()
     assert (point.base_rounds, point.head_rounds, point.head_visits) == (2, 2, 4)
@@ -182,12 +182,12 @@ def test_two_kernels_of_one_sweep_are_paired_within_visits(
 ) -> None:
     """A drift that both share leaves their ratio alone, as two sweeps could not."""
     drift = [float(t) for t in np.linspace(50, 100, 8)]
-    mine = rows_of("mine", 1024, drift) + rows_of("mine", 4096, [60.0])
+    mine = timed("mine", *drift) + timed("mine", 60.0, cols=4096)
     for one, block in zip(mine, [64] * 8 + [128], strict=True):
         one.params["options"] = {"block": block}
-    rows = mine + rows_of("auto", 1024, [1.1 * t for t in drift])
+    rows = mine + timed("auto", *[1.1 * t for t in drift])
     rows = [r.model_copy(update={"samples_us": [r.time_us, r.time_us + 0.032]}) for r in rows]
-    folder = str(write(tmp_path / "a", rows + rows_of("auto", 4096, [50.0])))
+    folder = str(write(tmp_path / "a", rows + timed("auto", 50.0, cols=4096)))
     arguments = ["compare", folder, "--out", str(tmp_path / "out"), "--kernels"]
     assert main([*arguments, "mine,options.block=64,auto"]) == 0  # as a sweep prints its settings
     [line] = lines(tmp_path, "kernels")

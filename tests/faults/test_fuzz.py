@@ -4,7 +4,6 @@ FAULT_EXAMPLES=1000 make test-faults looks longer than the default; an example's
 """
 
 import contextlib
-import io
 import json
 import os
 import random
@@ -24,6 +23,7 @@ from experiments.data.rows import Row
 from tests.analysis.noisy import twins
 from tests.analysis.plausible import declare, few, write
 from tests.analysis.records import count, counters, record_files, trace
+from tests.analysis.test_hostile import words
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(60)]
 EXAMPLES = int(os.environ.get("FAULT_EXAMPLES", "40"))
@@ -71,15 +71,6 @@ def damaged(dice: random.Random, data: bytes) -> bytes:
     return b"".join(lines)
 
 
-def analyse(command: str, folder: Path, out: Path) -> tuple[int, str]:
-    """Status and standard error of ``python -m analysis``, in this process."""
-    rows = [str(folder), str(folder)] if command == "compare" else ["--rows", str(folder)]
-    err = io.StringIO()
-    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(err):
-        status = main([command, *rows, "--out", str(out)])
-    return status, err.getvalue()
-
-
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Rows of every kind, with records and declarations beside them, and nothing else around."""
@@ -101,7 +92,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("seed", range(EXAMPLES))
-def test_damaged_files_are_answered_or_refused_in_one_line(seed: int, folder: Path) -> None:
+def test_damaged_files_are_answered_or_refused_in_one_line(
+    seed: int, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     dice = random.Random(seed)
     command, path = dice.choice(COMMANDS), folder / dice.choice(FILES)
     data = path.read_bytes()
@@ -109,7 +102,8 @@ def test_damaged_files_are_answered_or_refused_in_one_line(seed: int, folder: Pa
         data = damaged(dice, data)
     path.write_bytes(data)
     with warnings.catch_warnings():
-        status, error = analyse(command, folder, folder.parent / "out")
+        status = main(words(command, folder, folder.parent / "out"))
+    error = capsys.readouterr().err
     assert status in (0, 2) or (status, command) == (1, "compare"), error
     assert "Traceback" not in error
     if status == 2:
@@ -130,7 +124,9 @@ def taken(dice: random.Random, line: str, kind: type[BaseModel], attempts: int =
 
 @pytest.mark.timeout(420)
 @pytest.mark.parametrize("seed", range(max(EXAMPLES // 40, 1)))
-def test_what_the_schema_takes_every_command_reads(seed: int, folder: Path) -> None:
+def test_what_the_schema_takes_every_command_reads(
+    seed: int, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     dice, out = random.Random(seed), folder.parent
     lines = (folder / "rows.jsonl").read_text().splitlines()
     for i in range(60):  # a sweep for each: what is changed has its neighbours
@@ -144,7 +140,7 @@ def test_what_the_schema_takes_every_command_reads(seed: int, folder: Path) -> N
         known += [taken(dice, line, kind) for line in known]
         (folder / name).write_text("".join(f"{line}\n" for line in known))
     for command in (*COMMANDS, "report"):
-        status, error = analyse(command, folder, out / command)
+        status, error = main(words(command, folder, out / command)), capsys.readouterr().err
         assert (status, "Traceback" in error) == (0, False), error
     tables = [path for path in out.rglob("*") if path.suffix in (".md", ".csv", ".tex")]
     assert len(tables) > 20

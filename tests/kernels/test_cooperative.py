@@ -7,6 +7,7 @@ import inspect
 import random
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from types import SimpleNamespace
@@ -39,58 +40,49 @@ def at_once(card: Device, seed: int) -> Iterator[None]:
 
     kernel, publish = cooperative._cooperative, cooperative.publish
     function, rewrite = kernel.rewrite(), type(kernel).rewrite
-    order, turn, own = random.Random(seed), threading.Condition(), threading.local()
-    waiting: list[int] = []
-    failed: list[BaseException] = []
+    order, own, failed = random.Random(seed), threading.local(), list[BaseException]()
+    turns: dict[int, threading.Semaphore] = {}  # of the programs that have not ended
+
+    def pass_on() -> None:
+        turns[order.choice([*turns])].release()
 
     def resume() -> None:
-        """Waits for the turn, which those that wait get in a random order."""
-        waiting.append(own.program)
-        turn.notify_all()
-        turn.wait_for(lambda: chosen[0] == own.program or bool(failed))
-        waiting.remove(own.program)
+        turns[own.program].acquire()
         interpreter_builder.set_grid_idx(own.program, 0, 0)
         if failed:
             raise InterruptedError("another program failed")
 
     def hand_over() -> None:
-        chosen[0] = order.choice([*waiting, own.program])
+        pass_on()
         resume()
 
     def launch(**arguments: Any) -> None:
         # called for each program of the grid: the last one's call runs them all
-        programs = interpreter_builder.grid_dim[0]
-        if interpreter_builder.grid_idx[0] < programs - 1:
+        programs = range(interpreter_builder.grid_dim[0])
+        if interpreter_builder.grid_idx[0] < programs[-1]:
             return
-        chosen[0] = -1
+        turns.update({program: threading.Semaphore(0) for program in programs})
 
         def one(program: int) -> None:
             own.program = program
-            with turn:
-                try:
-                    resume()
-                    function(**arguments)
-                except BaseException as error:
-                    failed.append(error)
-                chosen[0] = order.choice(waiting) if waiting else -1
-                turn.notify_all()
+            try:
+                resume()
+                function(**arguments)
+            except BaseException as error:
+                failed.append(error)
+            del turns[program]
+            if turns:
+                pass_on()
 
-        threads = [threading.Thread(target=one, args=(program,)) for program in range(programs)]
-        for thread in threads:
-            thread.start()
-        with turn:
-            turn.wait_for(lambda: len(waiting) == programs)
-            chosen[0] = order.choice(waiting)
-            turn.notify_all()
-        for thread in threads:
-            thread.join()
+        with ThreadPoolExecutor(len(programs)) as threads:
+            threads.map(one, programs)
+            pass_on()
         if failed:
             raise failed[0]
 
     # the executor asks for the signature and annotations of what it runs
     launch.__signature__ = inspect.signature(kernel.fn)  # type: ignore[attr-defined]
     launch.__annotations__ = kernel.fn.__annotations__
-    chosen = [-1]
 
     def publishing(*arguments: Any) -> None:
         hand_over()

@@ -41,7 +41,6 @@ OF_A_DIMENSION: dict[str, tuple[Callable[..., torch.Tensor], Callable[..., torch
 }
 CALLED = (*OF_A_DIMENSION, "cross_entropy", "kl_div", "logprob_entropy")
 every = pytest.mark.parametrize("called", CALLED)
-of_a_dimension = pytest.mark.parametrize("called", OF_A_DIMENSION)
 X, T = torch.ones(3, 5), torch.tensor([1, 2, 3])
 
 
@@ -63,8 +62,8 @@ def due(input: torch.Tensor, target: torch.Tensor, **options: Any) -> torch.Tens
     if (dim := options.pop("dim", 1)) != 1 and input.dim() > 1:
         target = target.movedim(dim, 1) if target.dim() == input.dim() else target
         input = input.movedim(dim, 1)
-    z_loss, softcap, temperature = (
-        options.pop(key, 0.0) for key in ("z_loss", "softcap", "temperature")
+    z_loss, softcap, temperature, _ = (
+        options.pop(key, 0.0) for key in ("z_loss", "softcap", "temperature", "dtype")
     )
     z = input.double()
     z = (softcap * (z / softcap).tanh() if softcap else z) / (temperature or 1)
@@ -101,32 +100,20 @@ OF_ROWS: dict[str, tuple[Callable[..., Answer], Callable[..., Answer]]] = {
     "kl_div": (kl_div, divergence),  # both answer in float32 at least
     "logprob_entropy": (logprob_entropy, chosen),
 }
+WITH_TARGETS = OF_ROWS | {"cross_entropy": (cross_entropy, due)}
+OURS = {called: ours for called, (ours, _) in (OF_A_DIMENSION | WITH_TARGETS).items()}
 
 
-def pair(
-    called: str, target: torch.Tensor | None, **options: Any
-) -> tuple[Function, Function, torch.dtype | None]:
-    """A function with options, PyTorch's formula of it, and the dtype of its answer if given."""
-    wanted = options.get("dtype")
-    if called == "cross_entropy":
-        assert target is not None
-        formula = {key: value for key, value in options.items() if key != "dtype"}
-        return (
-            lambda x: cross_entropy(x, target, **options),
-            lambda x: due(x, target, **formula),
-            wanted,
-        )
-    if called in OF_ROWS:
-        ours, formula = OF_ROWS[called]
-        return (
-            lambda x: ours(x, target, **options),
-            lambda x: formula(x, target, **options),
-            torch.float32,
-        )
+def pair(called: str, target: torch.Tensor | None, **options: Any) -> tuple[Function, Function]:
+    """A function with options, and PyTorch's formula of it."""
+    if called in WITH_TARGETS:
+        ours, formula = WITH_TARGETS[called]
+        return lambda x: ours(x, target, **options), lambda x: formula(x, target, **options)
     ours, pytorchs = OF_A_DIMENSION[called]
     temperature, dim = options.get("temperature", 1.0), options.get("dim", -1)
-    cast = (lambda x: x.to(wanted).double()) if wanted else lambda x: x.double()
-    return lambda x: ours(x, **options), lambda x: pytorchs(cast(x) / temperature, dim), wanted
+    dtype = options.get("dtype")
+    cast = (lambda x: x.to(dtype).double()) if dtype else lambda x: x.double()
+    return lambda x: ours(x, **options), lambda x: pytorchs(cast(x) / temperature, dim)
 
 
 def as_due(x: torch.Tensor, called: str, target: torch.Tensor | None = None, **options: Any) -> Any:
@@ -134,8 +121,9 @@ def as_due(x: torch.Tensor, called: str, target: torch.Tensor | None = None, **o
 
     The gradient of a softmax or log-softmax in 16 bit is that of the rounded answer: left out.
     """
-    ours, formula, dtype = pair(called, target, **options)
-    dtype = torch.promote_types(x.dtype, dtype) if called in OF_ROWS else dtype or x.dtype
+    ours, formula = pair(called, target, **options)
+    dtype = options.get("dtype") or x.dtype
+    dtype = torch.promote_types(x.dtype, torch.float32) if called in OF_ROWS else dtype
     leaf, wanted_of = x.detach().requires_grad_(), x.detach().double().requires_grad_()
     made, wanted = (
         (y,) if isinstance(y, torch.Tensor) else y for y in (ours(leaf), formula(wanted_of))
@@ -289,7 +277,7 @@ def test_batch_invariant_rows_have_their_bits_in_any_matrix(
             assert torch.equal(found, whole.narrow(1 - dim, 0, count)), (cols, count)
 
 
-@of_a_dimension
+@pytest.mark.parametrize("called", OF_A_DIMENSION)
 def test_infinities_and_nan_come_out_as_from_pytorch(device: str, called: str) -> None:
     ours, pytorchs = OF_A_DIMENSION[called]
     x = torch.randn(6, 6, device=device)
@@ -458,21 +446,22 @@ def watched(f: Function) -> Callable[..., Any]:
     return under
 
 
-NUMBERS: dict[str, tuple[Callable[..., Any], tuple[str, ...]]] = {
-    "softmax": (lambda x, target, **options: softmax(x, **options), ("temperature",)),
-    "logprob_entropy": (logprob_entropy, ("temperature",)),
-    "kl_div": (lambda x, target, **options: kl_div(x, x, **options), ("temperature",)),
-    "cross_entropy": (cross_entropy, ("temperature", "softcap", "z_loss")),
-    "by PyTorch's operations": (watched(cross_entropy), ("temperature", "softcap", "z_loss")),
-}
+NUMBERS = dict.fromkeys(("softmax", "logprob_entropy", "kl_div"), ("temperature",))
+NUMBERS["cross_entropy"] = ("temperature", "softcap", "z_loss")
 
 
+@pytest.mark.parametrize("watches", [False, True])  # and by PyTorch's operations
 @pytest.mark.parametrize("called", NUMBERS)
-def test_an_option_that_is_no_number_in_range_is_refused(device: str, called: str) -> None:
-    function, names = NUMBERS[called]
-    for option in names:
+def test_an_option_that_is_no_number_in_range_is_refused(
+    device: str, called: str, watches: bool
+) -> None:
+    def call(**option: Any) -> None:
+        function, _ = pair(called, (X if called == "kl_div" else T).to(device), **option)
+        (watched(function) if watches else function)(X.to(device))
+
+    for option in NUMBERS[called]:
         for good in (1, 1.0):  # == True, to a cache as well
-            function(X.to(device), T.to(device), **{option: good})
+            call(**{option: good})
         low = (0, -1.0, 1e-31) if option == "temperature" else ()
         for error, values in (
             (ValueError, (*low, math.nan, math.inf, -math.inf, 10**400)),
@@ -480,13 +469,9 @@ def test_an_option_that_is_no_number_in_range_is_refused(device: str, called: st
         ):
             for value in values:
                 with pytest.raises(error, match=f"^{option} must be "):
-                    function(X.to(device), T.to(device), **{option: value})
+                    call(**{option: value})
 
 
-PYTORCHS = {called: pytorchs for called, (_, pytorchs) in OF_A_DIMENSION.items()}
-PYTORCHS["cross_entropy"] = F.cross_entropy
-OURS = {called: ours for called, (ours, _) in (OF_A_DIMENSION | OF_ROWS).items()}
-OURS["cross_entropy"] = cross_entropy
 DIMENSIONS = ({"dim": 2}, {"dim": -3}, {"dim": "a"}, {"dim": 1.5})
 WEIGHTS = ({"weight": w} for w in (torch.ones(4), [1.0] * 5, torch.ones(5, requires_grad=True)))
 ERRORS = (IndexError, NotImplementedError, RuntimeError, TypeError, ValueError)
@@ -545,9 +530,10 @@ def test_wrong_arguments_are_refused_as_by_pytorch_where_it_takes_them(
         assert issubclass(caught.type, error)
         assert called == "cross_entropy" or "\n" not in str(caught.value)
         return
-    with pytest.raises(ERRORS) as pytorchs:
-        PYTORCHS[called](*arguments, **options)
-    assert caught.type in (pytorchs.type, TypeError)  # PyTorch 2.11 has others for a dimension
+    pytorchs = F.cross_entropy if called == "cross_entropy" else OF_A_DIMENSION[called][1]
+    with pytest.raises(ERRORS) as theirs:
+        pytorchs(*arguments, **options)
+    assert caught.type in (theirs.type, TypeError)  # PyTorch 2.11 has others for a dimension
 
 
 def test_a_call_like_an_earlier_one_is_not_taken_for_it(device: str) -> None:

@@ -88,14 +88,14 @@ def test_a_repeated_launch_stays_right_whatever_changes(called: str, cols: int) 
             as_due(storage[: 16 * cols].view(16, cols).to(dtype), called, classes(16, cols))
 
 
-def softmaxes() -> None:
+def every_softmax() -> None:
     for shape in ((128, 256), (64, 4096), (64, 16384), (8, 131072)):
         x = torch.randn(shape, device="cuda", requires_grad=True)
         softmax(x).backward(x)
         softmax(x, 0, temperature=2.0).backward(x)
 
 
-def losses() -> None:
+def every_loss() -> None:
     x = torch.randn(600, 5000, device="cuda", dtype=torch.bfloat16)
     for rows in (1, 600):  # of one row several programs take parts, which meet in a workspace
         for reduction in REDUCTIONS:
@@ -105,7 +105,7 @@ def losses() -> None:
             cross_entropy(x[:rows], target, reduction=reduction)
 
 
-@pytest.mark.parametrize("call", [softmaxes, losses])
+@pytest.mark.parametrize("call", [every_softmax, every_loss])
 def test_every_kernel_is_launched_again(
     call: Callable[[], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -18,6 +18,7 @@ from kernels.log_softmax.functions import log_softmax, logprob_entropy, logsumex
 from tests.kernels.test_functions import (
     CLOSE,
     OF_A_DIMENSION,
+    OURS,
     Answer,
     Function,
     Options,
@@ -25,36 +26,31 @@ from tests.kernels.test_functions import (
     watched,
 )
 
-# Of a matrix of three rows and four columns
-NAMES = (*OF_A_DIMENSION, "cross_entropy", "loss of rows", "kl_div", "logprob_entropy")
+# Options of each, for a matrix of three rows and four columns
 SHAPE = (3, 4)
+LOSS = {"label_smoothing": 0.1, "softcap": 3.0, "temperature": 0.7}
+NAMES: dict[str, Options] = {
+    "softmax": {"dim": 0, "temperature": 0.7, "dtype": torch.float64},
+    "log_softmax": {"dim": -1},
+    "logsumexp": {"dim": -1},
+    "cross_entropy": LOSS,
+    "loss of rows": LOSS | {"reduction": "none"},
+    "kl_div": {"temperature": 0.7, "reduction": "none"},
+    "logprob_entropy": {"temperature": 0.7, "ignore_index": -100},
+}
 every = pytest.mark.parametrize("called", NAMES)
 
 
 def both(called: str, device: str) -> tuple[Function, Function]:
     """A function of `NAMES` with its other arguments, and PyTorch's formula of the same."""
-    target, options = torch.tensor([1, -100, 3], device=device), Options()
-    if called == "softmax":
-        options = {"dim": 0, "temperature": 0.7, "dtype": torch.float64}
-    elif called == "logprob_entropy":
-        ours, formula, _ = pair(called, target, temperature=0.7, ignore_index=-100)
+    target, options = torch.tensor([1, -100, 3], device=device), dict(NAMES[called])
+    if called == "kl_div":
+        target = torch.linspace(-2, 2, 12, dtype=torch.float64, device=device).view(SHAPE)
+    if options.items() >= LOSS.items():
+        options["weight"] = torch.tensor([0.3, 0.9, 0.5, 0.2], dtype=torch.float64, device=device)
+    ours, formula = pair(called if called in OURS else "cross_entropy", target, **options)
+    if called == "logprob_entropy":
         return lambda x: torch.stack(ours(x)), lambda x: torch.stack(formula(x))
-    elif called == "kl_div":
-        teacher = torch.linspace(-2, 2, 12, dtype=torch.float64, device=device).view(SHAPE)
-        return pair(called, teacher, temperature=0.7, reduction="none")[:2]
-    elif called not in OF_A_DIMENSION:
-        options = {
-            "weight": torch.tensor([0.3, 0.9, 0.5, 0.2], dtype=torch.float64, device=device),
-            "label_smoothing": 0.1,
-            "reduction": "none" if called == "loss of rows" else "mean",
-            "softcap": 3.0,
-            "temperature": 0.7,
-        }
-    else:
-        options = {"dim": -1}
-    ours, formula, _ = pair(
-        called if called in OF_A_DIMENSION else "cross_entropy", target, **options
-    )
     return ours, formula
 
 
@@ -238,7 +234,7 @@ def test_under_autocast_a_loss_has_the_dtype_of_pytorchs_and_others_keep_theirs(
 ) -> None:
     target = torch.tensor([1, 2, 3], device=device)
     x = torch.randn(3, 5, device=device).to(dtype).requires_grad_()
-    ours, formula, _ = pair(called, target)
+    ours, formula = pair(called, target)
     with torch.autocast(device, dtype=torch.float16):
         wanted = F.cross_entropy(x, target).dtype if called == "cross_entropy" else dtype
         close = CLOSE[wanted] if wanted is torch.float32 else {"rtol": 2e-2, "atol": 1e-3}

@@ -195,9 +195,7 @@ def test_each_shard_is_measured_by_itself_as_one_sweep(tmp_path: Path, composed:
     assert {row.sweep for row in rows} == {"sweep-1"}
 
 
-def test_a_state_is_what_slurm_says_or_else_what_the_rows_say(
-    composed: Composed,
-) -> None:
+def test_a_state_is_what_slurm_says_or_else_what_the_rows_say(composed: Composed) -> None:
     jobs = [compose(["kernel=good", *shape(4, [8, 16]), *FEW])]
 
     def state(slurm: dict[str, str] | None) -> State:
