@@ -91,7 +91,7 @@ def run(options: argparse.Namespace) -> int:
         raise RowsError("compare takes two folders, BASE HEAD, or one and --kernels A,B")
     head = read_inputs(options.head, options.out, "compare")
     points = matched(base.frame, head.frame)
-    found, notes = judged(points, options.threshold), list(_notes(base, head, points))
+    found, notes = with_verdicts(points, options.threshold), list(_notes(base, head, points))
     if found.empty:
         gpus = " and ".join(f"{side.rows} of {set(side.frame['gpu'])}" for side in (base, head))
         raise RowsError(f"{gpus} have no point in common. {' '.join(notes)}")
@@ -168,7 +168,7 @@ def _visited(rows: pd.DataFrame, place: list[str]) -> pd.DataFrame:
     return found.fillna({"status": "ok", "reason": ""})
 
 
-def judged(points: pd.DataFrame, threshold: float = THRESHOLD) -> pd.DataFrame:
+def with_verdicts(points: pd.DataFrame, threshold: float = THRESHOLD) -> pd.DataFrame:
     """The points of `matched` that both sets have, each with a verdict.
 
     Returns:

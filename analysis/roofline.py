@@ -16,7 +16,7 @@ from analysis.format import Table, table, texts, write_table
 from analysis.load import Inputs, read_inputs
 from analysis.published import OPERATION
 from analysis.selection import Query, name_variants, timed
-from experiments.data.cards import card_of
+from experiments.data.cards import datasheet_of
 from experiments.data.files import RowsError
 
 EXPLAINED = 0.10  # traffic explains a time within a tenth of the prediction
@@ -44,7 +44,7 @@ def checked(inputs: Inputs) -> pd.DataFrame:
 
 def check_table(points: pd.DataFrame) -> Table:
     """How many times of each variant are as predicted; the CSV has a line per point."""
-    cards = points["gpu"].map(lambda gpu: card_of(str(gpu)).name).rename("card")
+    cards = points["gpu"].map(lambda gpu: datasheet_of(str(gpu)).name).rename("card")
     groups = points.groupby([cards, "operation", "variant"], sort=False)
     shown = groups[["explained", "faster", "slower"]].sum()
     shown.insert(0, "points", groups.size())

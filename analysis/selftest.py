@@ -19,7 +19,7 @@ from analysis.figures.style import protocol
 from analysis.format import table, texts, write_table
 from analysis.load import key_of, read_inputs
 from analysis.selection import TIMERS, timed
-from experiments.data.cards import card_of
+from experiments.data.cards import datasheet_of
 from experiments.data.files import RowsError
 from experiments.data.records import Counters
 
@@ -95,7 +95,7 @@ def floor_lines(pairs: pd.DataFrame) -> list[dict[str, str]]:
             percent = [f"{100 * share:.1f}" for share in (found / of, rate.low, rate.high)]
             rounds = sorted({mine["rounds"].min(), mine["rounds"].max()})
             line = {
-                "card": card_of(str(gpu)).name,
+                "card": datasheet_of(str(gpu)).name,
                 "timer": protocol(str(timer), str(cache)),
                 "time, µs": str(text),
                 "pairs": str(of),
@@ -137,7 +137,7 @@ def timer_lines(frame: pd.DataFrame, counters: Iterable[Counters] = ()) -> list[
             both = mine[[first, second]].dropna()
             for text, each in both.groupby(_range(both[second]), observed=True):
                 line = {
-                    "card": card_of(str(gpu)).name,
+                    "card": datasheet_of(str(gpu)).name,
                     "timers": f"{first} against {second}, {cache}",
                     "time, µs": str(text),
                     "points": str(len(each)),

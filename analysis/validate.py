@@ -22,7 +22,7 @@ from pydantic import BaseModel
 
 from analysis.format import visible
 from analysis.load import Declarations
-from experiments.data.cards import card_of
+from experiments.data.cards import datasheet_of
 from experiments.data.files import RowsError, parse_json, read_json, read_lines, validated
 from experiments.data.jobs import CONF, Config, SweepNote, read_yaml
 from experiments.data.metrics import gbps
@@ -191,7 +191,7 @@ def contradictions(row: Row) -> Iterator[str]:
     own = middle.value, middle.low, middle.high
     if any(abs(one - made) > 1e-4 + 1e-6 * made for one, made in zip(kept, own, strict=True)):
         yield f"time {row.time_us:.6g} µs or its interval is not that of its samples"
-    card, size = card_of(row.gpu), row.compulsory_bytes or 0
+    card, size = datasheet_of(row.gpu), row.compulsory_bytes or 0
     if card.peak_gbps is None or card.l2_bytes is None or row.timer == "chain":
         return
     # a large matrix is not in L2; with a cold L2 at least half of the bytes come from memory

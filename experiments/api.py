@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from experiments.data.errors import Parser, SweepFailed, UserError, command
 from experiments.data.jobs import CONF, ROOT, read_yaml
-from experiments.data.metrics import compared, derive, plausible
+from experiments.data.metrics import compared, derive, mark_implausible
 from experiments.data.rows import EXPECTED, Row
 from experiments.parent.client import Worker, WorkerDied, has_cuda_driver
 from experiments.parent.jobs import OUTSIDE, outside_name
@@ -78,7 +78,7 @@ def sweep(*overrides: str, out: str | Path | None = None) -> pd.DataFrame:
     """
     import pandas as pd
 
-    return pd.DataFrame(derive(plausible([row for _, row in _sweep(overrides, out)])))
+    return pd.DataFrame(derive(mark_implausible([row for _, row in _sweep(overrides, out)])))
 
 
 def bench(

@@ -19,7 +19,7 @@ from experiments.parent.cards import WorkerPool, cards_of
 from experiments.parent.client import LEAVING_LIMIT_S
 from experiments.parent.jobs import Job, options_of
 from experiments.parent.plan import make_plan
-from experiments.parent.record import measure, row_of
+from experiments.parent.record import outcome_of, row_of
 from experiments.run import main
 
 LIST = "profiled.jsonl"
@@ -52,7 +52,7 @@ def profile(jobs: Sequence[Job], cards: Any = (0,)) -> None:
                 print(name)
                 continue
             worker = pool.worker_of(point.job, point.card)
-            outcome = measure(point, worker, name)
+            outcome = outcome_of(point, worker, name)
             row = row_of(point, outcome, worker, out.name)
             about = {"kernel": point.job.label, "environment": row.environment | {"range": name}}
             done.append(row.model_copy(update=about))

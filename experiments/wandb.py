@@ -27,7 +27,7 @@ from urllib.parse import urlsplit
 
 from experiments.data.errors import Parser, UserError, command
 from experiments.data.jobs import TrackerConfig
-from experiments.data.metrics import DERIVED, derive, plausible
+from experiments.data.metrics import DERIVED, derive, mark_implausible
 from experiments.data.rows import EXPECTED, Row
 from experiments.parent.client import child_environment
 from experiments.parent.jobs import Job
@@ -116,7 +116,7 @@ def mirror(
 def runs_of(sweep: str, jobs: Sequence[tuple[Job, Sequence[Row]]]) -> Iterator[dict[str, Any]]:
     """The run of each curve, as `write` takes it. A grid of several M and N has a curve per M."""
     every = {row.identity: row for _, found in jobs for row in found}
-    derived = dict(zip(every, derive(plausible([*every.values()])), strict=True))
+    derived = dict(zip(every, derive(mark_implausible([*every.values()])), strict=True))
     for job, found in jobs:
         widths = {n for _, n in job.shapes}
         curves = defaultdict[str, list[dict[str, Any]]](list)

@@ -15,13 +15,13 @@ import pandas as pd
 
 from analysis.__main__ import finish
 from analysis.claims import a, b, c, d, e, own
-from analysis.claims.measure import Card
-from analysis.claims.verdict import NOT_MEASURED, OURS, WORDS, Judgement, Part, judged
+from analysis.claims.card import Card
+from analysis.claims.verdict import NOT_MEASURED, OURS, WORDS, Judgement, Part, judge_claim
 from analysis.figures.style import slug
 from analysis.format import Cell, Table, keys_of, table, texts, write_table
 from analysis.load import Inputs, read_inputs
 from analysis.published import compared, sources
-from experiments.data.cards import card_of
+from experiments.data.cards import datasheet_of
 
 SOURCES = (a, b, c, d, e)
 TITLES = {"claims": "The sources' claims", "own_claims": "This project's claims"}
@@ -32,7 +32,7 @@ def judge(inputs: Inputs, gpu: str, modules: Iterable[ModuleType] = SOURCES) -> 
     """Judges the claims of some modules, functions such as ``a1``, by the rows of one GPU."""
     card = Card(gpu, inputs.by_gpu[gpu])
     items = [item for module in modules for item in vars(module).items()]
-    return [judged(one, card) for name, one in items if re.fullmatch(r"[a-z]\d+", name)]
+    return [judge_claim(one, card) for name, one in items if re.fullmatch(r"[a-z]\d+", name)]
 
 
 def judge_own(inputs: Inputs, gpu: str) -> list[Judgement]:
@@ -65,7 +65,7 @@ def claims_tables(frame: pd.DataFrame, judgements: Sequence[Judgement]) -> dict[
 
     ``frame`` has the rows of the GPU by which the claims were judged.
     """
-    found, card = dict[str, Table](), card_of(judgements[0].gpu).name
+    found, card = dict[str, Table](), datasheet_of(judgements[0].gpu).name
     for stem, title in TITLES.items():
         mine = [one for one in judgements if (one.source == OURS) == (stem == "own_claims")]
         lines = [

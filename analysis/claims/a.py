@@ -1,9 +1,9 @@
 """The claims of A, “Fused softmax”. Its Triton kernel is `fused`: persistent programs."""
 
-from analysis.claims.measure import Card, Where, growth, implied
+from analysis.claims.card import Card, Where, growth, implied
 from analysis.claims.verdict import Parts, claim, optional
 from analysis.published import series
-from experiments.data.cards import known_cards
+from experiments.data.cards import datasheets
 
 TUTORIAL = Where(("tutorial",))
 WIDE = Where(("tutorial", "wide"), dtype="float32")
@@ -103,7 +103,7 @@ def a7(card: Card) -> Parts:
 
     A names no card, but any card's memory would have to move the bytes in these times.
     """
-    peak, drawn = max(one.peak_gbps or 0.0 for one in known_cards()), series("a_fig2")
+    peak, drawn = max(one.peak_gbps or 0.0 for one in datasheets()), series("a_fig2")
     for kernel, formula in (("fused", "2MN"), ("torch", "2MN"), ("naive", "8MN + 4M")):
         rates = implied(formula, 4096, drawn.sizes, "float32", drawn.kernels[kernel])
         label = f"GB/s that {kernel}'s printed times imply, to the peak of the fastest card"

@@ -1,6 +1,6 @@
 """The claims of B, “Online softmax”. Its kernel is `online`, in chunks of 1024."""
 
-from analysis.claims.measure import Card, Where, growth
+from analysis.claims.card import Card, Where, growth
 from analysis.claims.verdict import Parts, claim, optional
 
 LINE = Where(("wide",), dtype="float32")

@@ -4,7 +4,7 @@ Its kernel is `hybrid_whole`, whose block always held the row, with Triton's def
 C names no card, so that none of its absolute numbers can be judged.
 """
 
-from analysis.claims.measure import Card, Where, growth, implied
+from analysis.claims.card import Card, Where, growth, implied
 from analysis.claims.verdict import Parts, claim, fact, optional
 from analysis.published import compared
 

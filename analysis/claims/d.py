@@ -1,6 +1,6 @@
 """The claims of D, “Fused Softmax Tutorial”, a summary of Triton's tutorial 02: kernel `fused`."""
 
-from analysis.claims.measure import Card, Where
+from analysis.claims.card import Card, Where
 from analysis.claims.verdict import Parts, claim, fact
 
 TUTORIAL = Where(("tutorial",))

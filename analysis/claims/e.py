@@ -1,6 +1,6 @@
 """The claim of E, “Softmax in OpenAI Triton”. Its kernel is `fused_row`: one program per row."""
 
-from analysis.claims.measure import Card, Where
+from analysis.claims.card import Card, Where
 from analysis.claims.verdict import Parts, claim
 
 TUTORIAL = Where(("tutorial",))

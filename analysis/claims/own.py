@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from analysis.claims.measure import ANY, CLOCKS, Card, Where
+from analysis.claims.card import ANY, CLOCKS, Card, Where
 from analysis.claims.verdict import Part, Parts, Points
 
 H200 = "NVIDIA H200"

@@ -13,7 +13,7 @@ import yaml
 
 from analysis.estimate import Estimate
 from analysis.published import elements
-from experiments.data.cards import card_of
+from experiments.data.cards import datasheet_of
 
 OURS = "this project"
 REPRODUCED, NOT_REPRODUCED = "reproduced", "not reproduced"
@@ -170,7 +170,7 @@ class Judgement:
 
     id: str  # such as ``A4``
     source: str  # the letter of its source, or `OURS`
-    place: str  # where the source makes the claim
+    passage: str  # of the source that makes the claim
     figure: str  # the figure that shows it, empty for none
     statement: str  # the claim in short
     words: str  # the source's own words
@@ -185,41 +185,41 @@ class Judgement:
     remark: str  # `why`, or which way the claim is missed, or how its words were read
 
 
-Measure = Callable[[Any], Parts]  # yields the parts of a claim on a `measure.Card`
+ClaimFunction = Callable[[Any], Parts]  # yields the parts of a claim on a `card.Card`
 
 
-def claim(place: str, figure: str = "") -> Callable[[Measure], Measure]:
+def claim(passage: str, figure: str = "") -> Callable[[ClaimFunction], ClaimFunction]:
     """Says where a source makes a claim, and which figure shows it."""
 
-    def marked(measure: Measure) -> Measure:
-        vars(measure).update(place=place, figure=figure)
-        return measure
+    def marked(function: ClaimFunction) -> ClaimFunction:
+        vars(function).update(passage=passage, figure=figure)
+        return function
 
     return marked
 
 
-def judged(measure: Measure, card: Any) -> Judgement:
-    """A claim judged on a card by the function that measures its parts.
+def judge_claim(function: ClaimFunction, card: Any) -> Judgement:
+    """A claim judged on a card by the function that yields its parts.
 
     The function's name is the claim's: its first letter names the source, l stands for this
     project. Its docstring has the statement, then in paragraphs the source's words in quotation
     marks, and how they were read.
     """
-    paragraphs = str(inspect.getdoc(measure)).split("\n\n")
+    paragraphs = str(inspect.getdoc(function)).split("\n\n")
     statement, *more = (" ".join(one.split()) for one in paragraphs)
     words = " ".join(text for text in more if text.startswith("“"))
     reading = " ".join(text for text in more if not text.startswith("“"))
-    place, figure = (vars(measure).get(name, "") for name in ("place", "figure"))
-    name, ours = measure.__name__.upper(), measure.__name__.startswith("l")
-    prose = (OURS if ours else name[0], place, figure, statement.removesuffix("."), words, reading)
-    parts = tuple(part for part in measure(card) if part)
+    marks = (vars(function).get(name, "") for name in ("passage", "figure"))
+    name, ours = function.__name__.upper(), function.__name__.startswith("l")
+    prose = (OURS if ours else name[0], *marks, statement.removesuffix("."), words, reading)
+    parts = tuple(part for part in function(card) if part)
     worst = min(parts or [Part("", "")], key=lambda part: WORST_FIRST.index(part.outcome))
     wrong = [part for part in parts if part.outcome == "no"]
     yes, no = (HOLDS, DOES_NOT_HOLD) if ours else (REPRODUCED, NOT_REPRODUCED)
     word = {"yes": yes, "no": no}.get(worst.outcome, worst.outcome)
     if not ours and any(part.exact for part in wrong):
         word = CONTRADICTED
-    verdict = word + f" on {card_of(card.gpu).name}" * (word == NOT_REPRODUCED)
+    verdict = word + f" on {datasheet_of(card.gpu).name}" * (word == NOT_REPRODUCED)
     direction = next((part.direction for part in wrong if part.direction), "")
     where = {no: card.gpu, CONTRADICTED: "every card"}.get(word, "")
     why = WHY.get(where, {}).get(name, "")

@@ -19,7 +19,7 @@ from analysis.format import BEHIND, Named, number_text, table, texts
 from analysis.load import Inputs
 from analysis.points import LARGE_BYTES, maker, mean_share
 from analysis.selection import PROTOCOLS, name_variants, timed
-from experiments.data.cards import card_of
+from experiments.data.cards import datasheet_of
 from experiments.data.jobs import OURS
 from experiments.data.rows import ITEM_BYTES
 
@@ -92,7 +92,7 @@ def kernels(inputs: Inputs) -> Named:
                     known = mine[name].dropna()
                     line[text] = f"{known.sum()} of {len(known)}" if len(known) else "–"
                 lines.append(line)
-        title = f"Every kernel in one line: {card_of(str(gpu)).name}"
+        title = f"Every kernel in one line: {datasheet_of(str(gpu)).name}"
         made = table(title, pd.DataFrame(lines), texts("kernels"), points.drop(columns="kernel"))
         yield f"kernels-{slug(str(gpu))}", made
 
@@ -109,7 +109,7 @@ def _pages(heads: bool, name: str, title: str, inputs: Inputs) -> list[Page]:
         return []
     height = EACH * (len(shares) + shares.index.unique(0).size)
     size = style.WIDTH, style.ABOVE + style.BELOW + height
-    cards = " and ".join(card_of(str(gpu)).name for gpu in shares)
+    cards = " and ".join(datasheet_of(str(gpu)).name for gpu in shares)
     small = texts("shares", cards=cards, large=f"{LARGE_BYTES / 1e6:.0f} MB")
     return [Page(name, title, SUBTITLE, small, partial(_draw, shares=shares), size)]
 
@@ -139,7 +139,7 @@ def _draw(canvas: Canvas, shares: pd.DataFrame) -> None:
         ax.tick_params(axis="y", length=0)
         for label, line in zip(ax.get_yticklabels(), lines, strict=not i):
             label.set_fontweight("normal" if line[1] else "bold")
-        ax.set_title(card_of(str(gpu)).name, fontsize=8, color=MUTED, loc="left")
+        ax.set_title(datasheet_of(str(gpu)).name, fontsize=8, color=MUTED, loc="left")
         ax.grid(axis="x", zorder=0)
         ax.set_axisbelow(True)
         sns.despine(ax=ax, left=True)

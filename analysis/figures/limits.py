@@ -18,7 +18,7 @@ from analysis.load import Inputs
 from analysis.points import ENDS, NEEDS, PLACE, SHORT_US
 from analysis.published import OPERATION
 from analysis.selection import TIMERS, Query, Selection
-from experiments.data.cards import card_of
+from experiments.data.cards import datasheet_of
 from experiments.data.jobs import named_grids
 
 HEADLINE_DTYPES = ("bfloat16", "float16", "float32")  # the first that has points is drawn
@@ -43,7 +43,7 @@ def _limits(inputs: Inputs) -> list[Page]:
         every = inputs.ratios(operation).merge(shares, on=PLACE, suffixes=("", "_share"))
         for lines in limit.groups(every):
             one, frame = lines.iloc[0], inputs.frame
-            card, timer = card_of(one["gpu"]).name, TIMERS.get(one["timer"], one["timer"])
+            card, timer = datasheet_of(one["gpu"]).name, TIMERS.get(one["timer"], one["timer"])
             same = ["set", "gpu", "timer", "cache"]
             alike = frame[same].eq(one[same]).all(axis=1)
             small = style.provenance(frame[alike], card, one["timer"], one["cache"])

@@ -14,7 +14,7 @@ from analysis.figures import style
 from analysis.load import Inputs
 from analysis.published import name_of, sources
 from analysis.selection import Query, Selection, select
-from experiments.data.cards import card_of
+from experiments.data.cards import datasheet_of
 
 DASHES = ("-", (0, (4, 1.5)), (0, (1, 1)), (0, (5, 1, 1, 1)))
 DASHED, PALE_DASH, LEVEL_DASH = (0, (5, 2)), (0, (3, 2)), (0, (1.5, 1.5))
@@ -62,7 +62,7 @@ class LineFigure:
 
     def page(self, shown: Selection) -> style.Page:
         """The picture of some rows."""
-        fixed, card = "M" if shown.query.over == "cols" else "N", card_of(shown.gpu).name
+        fixed, card = "M" if shown.query.over == "cols" else "N", datasheet_of(shown.gpu).name
         small = style.provenance(shown.recorded, card, shown.timer, shown.cache)
         if shown.own["above_roof"].any():
             small[-1] += f"{style.DOT}crossed out: faster than the roof, not a win"
@@ -169,7 +169,7 @@ def _roof(ax: Axes, shown: Selection, y: str) -> None:
 
 def _datasheet(ax: Axes, shown: Selection, y: str) -> None:
     """Draws the datasheet's memory bandwidth, and shades times that would exceed it."""
-    peak, own = card_of(shown.gpu).peak_gbps, shown.own
+    peak, own = datasheet_of(shown.gpu).peak_gbps, shown.own
     if peak is None:
         return
     known: pd.Series | float = float(peak)
@@ -187,7 +187,7 @@ def _datasheet(ax: Axes, shown: Selection, y: str) -> None:
 
 def _shade_l2(ax: Axes, shown: Selection) -> None:
     """Shades the sizes at which inputs and outputs fit in the card's L2; its label avoids lines."""
-    size, each = card_of(shown.gpu).l2_bytes, shown.moved
+    size, each = datasheet_of(shown.gpu).l2_bytes, shown.moved
     if size is None or not each or size / each < shown.sizes[0]:
         return
     left, right = ax.get_xlim()

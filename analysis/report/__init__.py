@@ -31,7 +31,7 @@ from analysis.format import Table, visible
 from analysis.load import Inputs, read_inputs, rows_hash
 from analysis.published import OPERATION, sources
 from analysis.tables import TABLES, tables_of
-from experiments.data.cards import card_of
+from experiments.data.cards import datasheet_of
 from experiments.data.files import RowsError, read_json, write_file
 
 HERE, STEPPER = Path(__file__).parent, Path(stepper.__file__).parent
@@ -117,7 +117,7 @@ def page(inputs: Inputs) -> str:
     )
     templates.globals |= {"label_of": label_of, "most_lines": MOST_LINES, "folded": FOLDED}
     templates.filters |= {"ticks": ticks, "slug": slug, "digits": stepper.digits}
-    templates.filters |= {"card": lambda gpu: card_of(gpu).name}
+    templates.filters |= {"card": lambda gpu: datasheet_of(gpu).name}
     return templates.get_template("page.html").render(context)
 
 

@@ -24,7 +24,7 @@ from analysis.points import NEEDS
 from analysis.published import OPERATION, Line, N, compared, equal, expression, sources
 from analysis.selection import PROTOCOLS, middle_visits, name_variants, one_sweep, timed
 from analysis.tables import limits
-from experiments.data.cards import card_of
+from experiments.data.cards import datasheet_of
 from experiments.data.files import RowsError
 from experiments.data.jobs import Declaration
 from experiments.data.records import Count, Counters
@@ -59,7 +59,7 @@ def main(inputs: Inputs) -> Named:
             operation, gpu, dtype, name = map(str, at)
             rows = frame[frame["operation"].isin([operation, *good["roof"].unique()])]
             alike = (rows["set"] == name) & (rows["gpu"] == gpu) & (rows["dtype"] == dtype)
-            title = f"Main results: {card_of(gpu).name}, {operation}, {dtype}"
+            title = f"Main results: {datasheet_of(gpu).name}, {operation}, {dtype}"
             found = _main_table(title, one_sweep(rows[alike], good), operation)
             yield file_name("main", operation, slug(gpu), dtype), found
 

@@ -19,7 +19,7 @@ from analysis.load import Inputs
 from analysis.points import ENDS, LARGE_BYTES, MAKERS, PLACE, ROOF, SHORT_US, maker
 from analysis.published import OPERATION
 from analysis.selection import TIMERS, undisturbed
-from experiments.data.cards import card_of
+from experiments.data.cards import datasheet_of
 from experiments.data.jobs import OURS
 from experiments.data.rows import EXPECTED
 from experiments.data.statistics import unconverged
@@ -96,7 +96,8 @@ def _shapes(
     late = int(group["stop_reason"].map(unconverged).ne("").sum())
     notes = texts("limits", late=late, times=len(group), short=SHORT_US)
     widths = "tuned widths" if first["tuned"] else "other widths"
-    where = first["operation"], card_of(first["gpu"]).name, protocol(first["timer"], first["cache"])
+    card = datasheet_of(first["gpu"]).name
+    where = first["operation"], card, protocol(first["timer"], first["cache"])
     return table(f"At the limit: {', '.join([*where, widths])}", shown, notes, data)
 
 
@@ -148,7 +149,7 @@ def operations(inputs: Inputs) -> Named:
     cards = pd.concat([pd.Series(dtype=str), *(one["gpu"] for one in inputs.points.values())])
     for i, gpu in enumerate(cards.value_counts().index):
         mine = {name: one[one["gpu"] == gpu] for name, one in inputs.points.items()}
-        if made := _operations(inputs, mine, f"Every operation: {card_of(gpu).name}"):
+        if made := _operations(inputs, mine, f"Every operation: {datasheet_of(gpu).name}"):
             yield f"operations-{slug(gpu)}" if i else "operations", made
 
 

@@ -11,17 +11,17 @@ from experiments.data.jobs import CONF, read_yaml
 
 
 @dataclass(frozen=True)
-class Card:
-    """A card: its usual name, its peak memory bandwidth (1e9 B/s) and its L2 in bytes."""
+class Datasheet:
+    """Of a card: its usual name, its peak memory bandwidth (1e9 B/s) and its L2 in bytes."""
 
     name: str
     peak_gbps: float | None = None
     l2_bytes: float | None = None
 
 
-def card_of(gpu: str) -> Card:
-    """The card that the driver calls ``gpu``; only its name is set if no file describes it."""
-    return _card(description_of(gpu) or {"name": gpu})
+def datasheet_of(gpu: str) -> Datasheet:
+    """Of the card that the driver calls ``gpu``; only its name is set if no file describes it."""
+    return _datasheet(description_of(gpu) or {"name": gpu})
 
 
 def description_of(gpu: str) -> dict[str, Any] | None:
@@ -30,16 +30,16 @@ def description_of(gpu: str) -> dict[str, Any] | None:
     return next((d for d in files if d.get("match") and re.search(d["match"], gpu)), None)
 
 
-def known_cards() -> list[Card]:
-    """The cards that conf/gpu describes."""
-    return [*map(_card, read_yaml(CONF / "gpu").values())]
+def datasheets() -> list[Datasheet]:
+    """Of the cards that conf/gpu describes."""
+    return [*map(_datasheet, read_yaml(CONF / "gpu").values())]
 
 
-def _card(described: Mapping[str, Any]) -> Card:
+def _datasheet(described: Mapping[str, Any]) -> Datasheet:
     facts = {name: fact["value"] for name, fact in (described.get("facts") or {}).items()}
     l2_mib = facts.get("l2_mib")
     l2_bytes = None if l2_mib is None else l2_mib * 2**20
-    return Card(described.get("name", ""), facts.get("memory_gbps"), l2_bytes)
+    return Datasheet(described.get("name", ""), facts.get("memory_gbps"), l2_bytes)
 
 
 @cache

@@ -28,12 +28,12 @@ CARD, CPU = (1.25, 2.5), (5.0, 20.0)
 
 
 def latest(rows: Iterable[Row]) -> list[Row]:
-    """The last attempt at each point, whichever file has it, after `plausible`."""
+    """The last attempt at each point, whichever file has it, after `mark_implausible`."""
     ordered = sorted(rows, key=lambda row: row.attempt)
-    return plausible([*{(row.sweep, *row.identity): row for row in ordered}.values()])
+    return mark_implausible([*{(row.sweep, *row.identity): row for row in ordered}.values()])
 
 
-def plausible(rows: Sequence[Row]) -> list[Row]:
+def mark_implausible(rows: Sequence[Row]) -> list[Row]:
     """The rows; one whose time is far below its roof's gets the status ``implausible``.
 
     Its kernel kept an answer, or returned before it was done. No ratio, figure or claim uses it.

@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from experiments.data.errors import SweepFailed, UserError
-from experiments.data.metrics import plausible
+from experiments.data.metrics import mark_implausible
 from experiments.data.rows import Row
 from experiments.parent.cards import WorkerPool, cards_of
 from experiments.parent.client import WorkerError
 from experiments.parent.jobs import Job, options_of
 from experiments.parent.plan import Plan, Point, make_plan
-from experiments.parent.record import Ledger, folder_lock, measure, row_of, save_plan, sweep_name
+from experiments.parent.record import Ledger, folder_lock, outcome_of, row_of, save_plan, sweep_name
 from experiments.parent.summary import Progress, print_estimate, print_summary, time_spent
 from experiments.wandb import mirror, tracker_of
 
@@ -65,7 +65,7 @@ def run(jobs: Iterable[Job], cards: Any = (0,)) -> list[tuple[str, Row]]:
             print_estimate(sweep.due)
             return []
         try:
-            sweep.measure(sweep_name(out))
+            sweep.measure_due(sweep_name(out))
             pool.close()
             ledger.check()
             by_job = [(job, ledger.rows_of(plan.asked[job.name])) for job in plan.jobs]
@@ -73,7 +73,7 @@ def run(jobs: Iterable[Job], cards: Any = (0,)) -> list[tuple[str, Row]]:
         except UserError as error:  # status 2 is for a sweep that has measured nothing
             print(f"error: {error}", file=sys.stderr)
             raise SweepFailed from None
-    rows = plausible(ledger.rows_of(point.identity for point in plan.points))
+    rows = mark_implausible(ledger.rows_of(point.identity for point in plan.points))
     labels = {point.key: point.job.label for point in reversed(plan.points)}
     spent = time_spent(sweep.measured, time.perf_counter() - began)
     print_summary(rows, labels, out, spent, warnings)
@@ -109,7 +109,7 @@ class Sweep:
         """Whether to measure a point once more: its row is suspect and of an odd attempt."""
         return bool(self.options["remeasure"] and row.suspect and row.attempt % 2)
 
-    def measure(self, name: str) -> None:
+    def measure_due(self, name: str) -> None:
         """Measures the points on every card at once, each recorded before the next."""
         self.name = name
         save_plan(self.plan, Path(self.options["out"]))
@@ -155,7 +155,7 @@ class Sweep:
         progress.begins(point)
         worker, lost = self.pool.worker_of(point.job, point.card), False
         try:
-            outcome = measure(point, worker)
+            outcome = outcome_of(point, worker)
         except WorkerError as error:
             lost = True
             outcome = {"status": "crashed", "reason": f"no worker could be started: {error}"}

@@ -148,7 +148,7 @@ def truncate_torn_line(path: Path) -> None:
     os.truncate(path, path.read_bytes().rfind(b"\n") + 1)
 
 
-def measure(point: Point, worker: Worker, range_: str = "") -> dict[str, Any]:
+def outcome_of(point: Point, worker: Worker, range_: str = "") -> dict[str, Any]:
     """Measures a point and returns its outcome; a worker's crash or timeout is one, too.
 
     With ``range_``, the name of a profiler's range, the point is called once in it and not timed.

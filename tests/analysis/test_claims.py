@@ -11,8 +11,8 @@ import pytest
 
 from analysis.__main__ import main
 from analysis.claims import judge_own
-from analysis.claims.measure import ANY, Card, Where
-from analysis.claims.verdict import Part, Points, claim, fact, judged
+from analysis.claims.card import ANY, Card, Where
+from analysis.claims.verdict import Part, Points, claim, fact, judge_claim
 from analysis.estimate import Estimate
 from analysis.load import Inputs, Records, load
 from experiments.data.rows import Row
@@ -181,10 +181,10 @@ def test_a_claim_is_as_good_as_its_worst_part(
         """A claim."""
         return parts
 
-    found = judged(a1, HERE)
+    found = judge_claim(a1, HERE)
     assert (found.id, found.source, found.verdict) == ("A1", "A", verdict)
     a1.__name__ = "l1"
-    ours = judged(a1, HERE)
+    ours = judge_claim(a1, HERE)
     assert (ours.source, ours.verdict) == ("this project", own_verdict)
 
 
@@ -200,12 +200,12 @@ def test_a_docstring_has_statement_words_and_reading_and_the_why_is_of_the_card(
         """
         return [NO]
 
-    one = judged(a6, HERE)
+    one = judge_claim(a6, HERE)
     assert (one.statement, one.words) == ("Fused is fast", "“it is fast”")
     assert one.reading == "Fast is taken as faster than torch."
-    assert (one.place, one.figure, one.direction) == ("A-tab1", "a_tab1", "better")
+    assert (one.passage, one.figure, one.direction) == ("A-tab1", "a_tab1", "better")
     assert one.why.startswith("Triton does better. Both read the input once")
-    elsewhere = judged(a6, SimpleNamespace(gpu="NVIDIA A100"))
+    elsewhere = judge_claim(a6, SimpleNamespace(gpu="NVIDIA A100"))
     assert (elsewhere.why, elsewhere.remark) == ("", "Triton does better than claimed.")
 
 

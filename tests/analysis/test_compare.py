@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 from analysis.__main__ import main
-from analysis.compare import NOISE, judged, matched, noise_at
+from analysis.compare import NOISE, matched, noise_at, with_verdicts
 from analysis.load import load
 from experiments.data.rows import Row
 from tests.analysis.conftest import Refused
@@ -34,14 +34,14 @@ def test_alarms_are_as_rare_as_said_though_noise_persists_through_a_process(
         apart = scale * dice.standard_t(shape)
         drawn = of_rounds * dice.standard_normal((2, 200, ROUNDS))
         base, head = times[:, None] * np.exp([drawn[0], drawn[1] + apart[:, None]])
-        found = judged(points(*zip(base, head, strict=True)))
+        found = with_verdicts(points(*zip(base, head, strict=True)))
         alarms += bool(found["verdict"].isin(["slower", "faster"]).any())
     assert alarms <= 2
 
 
 def test_the_recorded_noise_is_that_of_two_recorded_sweeps_of_equal_code() -> None:
     points = matched(*(load(AGAIN / name) for name in ("once", "again")))
-    found = judged(points)
+    found = with_verdicts(points)
     assert not found["verdict"].isin(["slower", "faster", "failed", "fixed"]).any()
     timed = found[found["ratio"].notna()]
     logs = np.log(timed["ratio"])

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from analysis.claims.measure import Card, Where
+from analysis.claims.card import Card, Where
 from analysis.estimate import log_reach
 from analysis.load import Inputs, Records, load
 from analysis.points import all_points, geomean, pairs, points, ratios

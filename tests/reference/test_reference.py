@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from analysis.compare import judged, matched
+from analysis.compare import matched, with_verdicts
 from analysis.load import load
 from docs import reference
 from experiments.data.rows import SMALL
@@ -117,6 +117,6 @@ def test_two_percent_more_work_is_found_and_none_is_not() -> None:
         points = matched(sides["slowed-a", 0.0], head)
         assert len(points) == repetitions
         assert points["head_rounds"].eq(per_repetition).all()
-        each = [judged(points[i : i + 1], 0.01) for i in range(repetitions)]
+        each = [with_verdicts(points[i : i + 1], 0.01) for i in range(repetitions)]
         found = sum(one.loc[0, "verdict"] == "slower" for one in each)
         assert found == (repetitions if more else 0), kernel

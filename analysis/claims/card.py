@@ -220,10 +220,10 @@ class Card:
 
 
 def growth(
-    measure: Callable[[str, Where], Points], kernel: str, start: int, end: int, where: Where
+    numbers_of: Callable[[str, Where], Points], kernel: str, start: int, end: int, where: Where
 ) -> Points:
     """A kernel's number at ``end`` columns over its number at ``start`` columns."""
-    first, last = (measure(kernel, replace(where, cols=cols)) for cols in (start, end))
+    first, last = (numbers_of(kernel, replace(where, cols=cols)) for cols in (start, end))
     return last.pick(1) / first.pick(1)
 
 
