@@ -25,15 +25,15 @@ from torch.autograd import Function, forward_ad
 from torch.compiler import is_dynamo_compiling
 
 from .language import tl
-from .repeat import Layout, alike, repeatable, unlike
+from .repeat import TensorSpec, alike, repeatable, unlike
 
 DTYPES = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
-LEAST, MOST = 1e-30, 1e30  # temperatures that leave float32 neither zero nor infinity
-KEPT = 4096  # kinds of calls that an operation remembers; some 2 kB each
+LEAST_OPTION, MOST_OPTION = 1e-30, 1e30  # such temperatures leave float32 neither zero nor infinity
+MOST_PLANS = 4096  # kinds of calls that an operation remembers; some 2 kB each
 STRIDES = 16  # layouts remembered of one such kind
 # Triton decides so as it decorates, once
 INTERPRETED = os.environ.get("TRITON_INTERPRET", "0") not in ("", "0")
-PLAIN = (torch.Tensor, torch.nn.Parameter)  # a subclass may mean something else by its elements
+TENSOR_TYPES = (torch.Tensor, torch.nn.Parameter)  # a subclass may give elements another meaning
 NAMESPACE = "softmax_roofline"
 AUTOGRAD = torch._C.DispatchKey.AutogradFunctionality
 _LIBRARIES: list[torch.library.Library] = []  # an operator lives as long as its library
@@ -51,7 +51,7 @@ def watched(x: Any) -> bool:
     """
     return (
         is_dynamo_compiling()  # first: Dynamo follows none of what comes after
-        or type(x) not in PLAIN
+        or type(x) not in TENSOR_TYPES
         or not (x.is_cuda or (INTERPRETED and x.is_cpu))
         or x.is_neg()
         or x.is_nested
@@ -73,7 +73,7 @@ def runs_on(x: Any) -> bool:
     return tl is not None and (kind == "cuda" or (kind == "cpu" and INTERPRETED))
 
 
-def number(name: str, value: Any, least: float = LEAST, zero: bool = False) -> float:
+def number(name: str, value: Any, least: float = LEAST_OPTION, zero: bool = False) -> float:
     """Checks an option that is a number from ``least`` to 1e30, or 0 where ``zero``.
 
     Raises:
@@ -81,9 +81,9 @@ def number(name: str, value: Any, least: float = LEAST, zero: bool = False) -> f
     """
     real = isinstance(value, Real) and not isinstance(value, bool)
     # where a call is compiled it may be symbolic, and no text can be made of it
-    if real and (least <= value <= MOST or (zero and value == 0)):
+    if real and (least <= value <= MOST_OPTION or (zero and value == 0)):
         return float(value)
-    wanted = f"{'0 for none, or ' if zero else ''}a number from {least:g} to {MOST:g}"
+    wanted = f"{'0 for none, or ' if zero else ''}a number from {least:g} to {MOST_OPTION:g}"
     raise (ValueError if real else TypeError)(f"{name} must be {wanted}, not {value!r}")
 
 
@@ -124,7 +124,7 @@ def gradient_of(
 
 
 @dataclass(slots=True, eq=False)
-class Plan:
+class CallPlan:
     """How kernels compute an operation for tensors of one layout."""
 
     op: RowOp
@@ -151,7 +151,7 @@ class RowOp:
         schema: Of its PyTorch operator: tensors, then options.
         checked: The options as kernels take them; None where PyTorch's operations compute. Raises
             where an argument is wrong.
-        answers: The layout of each answer, the caller's first, then those kept for the gradient.
+        answers: The spec of each answer, the caller's first, then those kept for the gradient.
         work: Returns a function that launches kernels on the tensors and on memory for the answers.
         by_torch: The caller's answers by PyTorch's operations, for any arguments.
         arranged: The tensors in a layout that kernels take; None where they take any.
@@ -170,7 +170,7 @@ class RowOp:
 
     schema: str
     checked: Callable[..., tuple[Any, ...] | None]
-    answers: Callable[..., Sequence[Layout]]
+    answers: Callable[..., Sequence[TensorSpec]]
     work: Callable[..., Callable[..., None]]
     by_torch: Callable[..., Any]
     arranged: Callable[..., Sequence[Maybe]] | None = None
@@ -183,7 +183,7 @@ class RowOp:
     outputs: int = field(init=False)
     operator: Any = field(init=False)
     # By the facts that are cheapest to read; the test that `alike` made compares the rest
-    _plans: dict[Any, list[tuple[Callable[..., bool | None], Plan]]] = field(
+    _plans: dict[Any, list[tuple[Callable[..., bool | None], CallPlan]]] = field(
         init=False, default_factory=dict
     )
 
@@ -241,7 +241,7 @@ class RowOp:
             return tensors
         return _given(self.arranged(*self._padded(tensors), *options))
 
-    def plan(self, tensors: Sequence[Any], options: tuple[Any, ...]) -> Plan | None:
+    def plan(self, tensors: Sequence[Any], options: tuple[Any, ...]) -> CallPlan | None:
         """The plan for a call, remembered; None where it may not simply launch kernels."""
         there = [each for each in tensors if each is not None]
         # PyTorch differentiates in another tensor than the first, and a gradient again
@@ -252,7 +252,7 @@ class RowOp:
             return None
         return self._plan(tensors, options)
 
-    def _plan(self, tensors: Sequence[Any], options: tuple[Any, ...]) -> Plan | None:
+    def _plan(self, tensors: Sequence[Any], options: tuple[Any, ...]) -> CallPlan | None:
         there = [each for each in tensors if each is not None]
         # of tensors that are all given, as in `run`
         kind = len(there) if len(there) == len(tensors) else tuple(t is None for t in tensors)
@@ -265,7 +265,7 @@ class RowOp:
         if final is None:
             return None
         plan = self._planned(tensors, given, final)
-        if len(self._plans) >= KEPT:
+        if len(self._plans) >= MOST_PLANS:
             self._plans.clear()
         known = self._plans.setdefault(key, [])
         if len(known) >= STRIDES:
@@ -273,24 +273,24 @@ class RowOp:
         known.append((alike(*there), plan))
         return plan
 
-    def _planned(self, tensors: Sequence[Any], given: Sequence[Any], options: Any) -> Plan:
+    def _planned(self, tensors: Sequence[Any], given: Sequence[Any], options: Any) -> CallPlan:
         rows = self.rows(tensors, options)
-        padded, direct = self._padded(rows), all(map(_same_layout, rows, tensors))
-        layouts, shown = self.answers(*padded, *options), min(len(tensors), self.differentiable)
+        padded, direct = self._padded(rows), all(map(_same_spec, rows, tensors))
+        specs, shown = self.answers(*padded, *options), min(len(tensors), self.differentiable)
         work, index, count = self.work(*padded, *options), rows[0].get_device(), len(rows)
         none = padded[count:]
 
         def launch(*given: Any) -> None:
             work(*given[:count], *none, *given[count:])
 
-        alone: Callable[..., Any] = repeatable(launch, index, *layouts[:shown])
+        alone: Callable[..., Any] = repeatable(launch, index, *specs[:shown])
         of_rows = alone
         if not direct:
             alone = lambda *tensors: of_rows(*self.rows(tensors, options))  # noqa: E731
-        return Plan(
+        return CallPlan(
             op=self,
             options=self.gradient_options(given[0], *options),
-            call=repeatable(launch, index, *layouts),
+            call=repeatable(launch, index, *specs),
             alone=alone,
             shown=shown,
             work=work,
@@ -327,13 +327,13 @@ class RowOp:
         return (*made, *(made[0].new_empty(0) for _ in range(self.outputs - len(made))))
 
     def _fake(self, x: torch.Tensor, *rest: Any) -> Any:
-        return self._packed([_empty(layout, x) for layout in self.answers(x, *rest)])
+        return self._packed([_empty(spec, x) for spec in self.answers(x, *rest)])
 
     def _by_torch(self, x: torch.Tensor, *rest: Any) -> Any:
         made = self.by_torch(x, *rest)
         made = made if isinstance(made, tuple) else (made,)
         kept = self.answers(x, *rest)[len(made) :]  # PyTorch's gradient does not read it
-        return self._packed([*made, *(_empty(layout, x).zero_() for layout in kept)])
+        return self._packed([*made, *(_empty(spec, x).zero_() for spec in kept)])
 
     def _kernel(self, *arguments: Any) -> Any:
         tensors, options = _given(arguments[: self.inputs]), arguments[self.inputs :]
@@ -357,14 +357,14 @@ class RowOp:
         if not needed:
             return self._packed(below(*tensors))
         of_gradient = self.gradient_options(tensors[0], *options)
-        return _differentiable(Plan(self, of_gradient, below, below, self.outputs), *tensors)
+        return _differentiable(CallPlan(self, of_gradient, below, below, self.outputs), *tensors)
 
 
 class _Differentiable(Function):
     """An operation and its gradient, by kernels or by the operators that a compiler traces."""
 
     @staticmethod
-    def forward(ctx: Any, plan: Plan, *tensors: torch.Tensor) -> Any:
+    def forward(ctx: Any, plan: CallPlan, *tensors: torch.Tensor) -> Any:
         made = plan.call(*tensors)
         ctx.plan = plan
         ctx.save_for_backward(*plan.op.saved(tensors, made))
@@ -391,7 +391,7 @@ class _Differentiable(Function):
         return None, dx, None, None  # PyTorch leaves out what is too many
 
 
-def _gradient(plan: Plan, saved: Tensors, grads: Sequence[Maybe]) -> Maybe:
+def _gradient(plan: CallPlan, saved: Tensors, grads: Sequence[Maybe]) -> Maybe:
     """The gradient of a call, the first time or where anything observes it."""
     gradient, there = plan.op.gradient, [each for each in grads if each is not None]
     if not there:
@@ -428,8 +428,8 @@ def _need_gradients(tensors: Sequence[Any]) -> bool:
     return any(isinstance(each, torch.Tensor) and each.requires_grad for each in tensors)
 
 
-def _empty(layout: Layout, x: torch.Tensor) -> torch.Tensor:
-    shape, strides, dtype = layout
+def _empty(spec: TensorSpec, x: torch.Tensor) -> torch.Tensor:
+    shape, strides, dtype = spec
     return torch.empty_strided(shape, strides, dtype=dtype, device=x.device)
 
 
@@ -439,14 +439,14 @@ def _shaped(made: Any, shape: Sequence[int] | None) -> Any:
     return tuple(_shaped(each, shape) for each in made)
 
 
-def _same_layout(x: Maybe, y: Maybe) -> bool:
+def _same_spec(x: Maybe, y: Maybe) -> bool:
     if x is None or y is None:
         return x is y
     return (x.shape, x.stride(), x.dtype) == (y.shape, y.stride(), y.dtype)
 
 
-def padded_like(x: torch.Tensor) -> Layout:
-    """The layout of the gradient of ``x`` (M, N), padded like ``x`` if the padding is small.
+def padded_like(x: torch.Tensor) -> TensorSpec:
+    """The spec of the gradient of ``x`` (M, N), padded like ``x`` if the padding is small.
 
     Then rows of both start at the same offset within a vector, and both use 16-byte accesses.
     """

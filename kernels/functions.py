@@ -60,7 +60,7 @@ def softmax(
         check_types("softmax", bool, batch_invariant=batch_invariant)
     if type(dim) is not int:
         return by_torch(x, dim, temperature, batch_invariant, dtype)
-    return SOFTMAX.run((x,), (dim, temperature, batch_invariant, dtype))  # type: ignore[no-any-return]
+    return SOFTMAX_OP.run((x,), (dim, temperature, batch_invariant, dtype))  # type: ignore[no-any-return]
 
 
 def _checked(
@@ -165,7 +165,7 @@ def _arranged_gradient(y: torch.Tensor, dy: torch.Tensor, dim: int, *_: Any) -> 
 
 
 _OPTIONS = "SymInt dim, float temperature, ScalarType dtype"
-GRADIENT = RowOp(
+GRADIENT_OP = RowOp(
     schema=f"softmax_backward(Tensor y, Tensor dy, {_OPTIONS}) -> Tensor",
     checked=lambda y, dy, *options: options if y.dim() else None,
     answers=lambda y, dy, dim, temperature, dtype: [dense(y.shape, dtype)],
@@ -173,7 +173,7 @@ GRADIENT = RowOp(
     by_torch=gradient_by_torch,
     arranged=_arranged_gradient,
 )
-SOFTMAX = RowOp(
+SOFTMAX_OP = RowOp(
     schema="softmax(Tensor x, SymInt dim, float temperature, bool fixed, ScalarType dtype)"
     " -> Tensor",
     checked=_checked,
@@ -181,6 +181,6 @@ SOFTMAX = RowOp(
     work=_work,
     by_torch=by_torch,
     arranged=_arranged,
-    gradient=GRADIENT,
+    gradient=GRADIENT_OP,
     gradient_options=lambda x, dim, temperature, *_: (dim, temperature, x.dtype),
 )

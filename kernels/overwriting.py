@@ -14,7 +14,7 @@ import torch
 from torch.autograd import Function
 from torch.utils import dlpack
 
-from .calls import KEPT, Plan, RowOp, transformed, watched
+from .calls import MOST_PLANS, CallPlan, RowOp, transformed, watched
 from .device import device_of
 from .language import jit, tl
 from .launch import launch
@@ -86,9 +86,9 @@ def in_place(
     return loss if plan.shape is None or loss.dim() == 0 else loss.view(plan.shape)
 
 
-@lru_cache(maxsize=KEPT)
+@lru_cache(maxsize=MOST_PLANS)
 def _steps(
-    plan: Plan, both: Any, index: int, shape: torch.Size, dtype: torch.dtype
+    plan: CallPlan, both: Any, index: int, shape: torch.Size, dtype: torch.dtype
 ) -> tuple[Callable[..., Any], ...]:
     """What the forward pass and the backward pass launch, repeatable."""
     op = plan.op
@@ -105,7 +105,7 @@ def _steps(
 
 class _Overwriting(Function):
     @staticmethod
-    def forward(ctx: Any, name: str, plan: Plan, both: Any, finish: Any, *rows: Any) -> Any:
+    def forward(ctx: Any, name: str, plan: CallPlan, both: Any, finish: Any, *rows: Any) -> Any:
         logits, *rest = rows
         index, kind = logits.get_device(), (logits.shape, logits.dtype)
         forward, ctx.backward = _steps(plan, both, index, *kind)

@@ -18,8 +18,8 @@ import torch
 
 from .launch import Launched, recording
 
-Layout = tuple[Sequence[int], Sequence[int], torch.dtype]  # shape, strides and dtype
-Call = Callable[..., list[torch.Tensor]]
+TensorSpec = tuple[Sequence[int], Sequence[int], torch.dtype]  # shape, strides and dtype
+Repeatable = Callable[..., list[torch.Tensor]]
 ALIGNMENT = 16  # bytes; Triton compiles apart for pointers aligned to it and those that are not
 # What Triton 3.6 and 3.7 hand to a launcher; another version may have another order
 _KNOWN = (
@@ -49,12 +49,12 @@ def unlike(*_: Any) -> Any:
     """Stands for a test that is never true, or for work that does nothing."""
 
 
-def dense(shape: Sequence[int], dtype: torch.dtype) -> Layout:
-    """The layout of contiguous memory."""
+def dense(shape: Sequence[int], dtype: torch.dtype) -> TensorSpec:
+    """The spec of contiguous memory."""
     return tuple(shape), torch.empty(shape, device="meta").stride(), dtype
 
 
-def repeatable(work: Callable[..., None], index: int, *answers: Layout) -> Call:
+def repeatable(work: Callable[..., None], index: int, *answers: TensorSpec) -> Repeatable:
     """A function whose answers are new memory, filled by launches that later calls repeat.
 
     All calls pass tensors of the same shapes, strides, dtypes and device: together with alignment,
@@ -64,7 +64,7 @@ def repeatable(work: Callable[..., None], index: int, *answers: Layout) -> Call:
         work: Takes the inputs and then the answers; an input may always be None. It does nothing
             but call `launch`, on those tensors and on `workspace` alone.
         index: The CUDA device's index; −1 on a CPU, where no launch is repeated.
-        answers: Their layouts. Where one has no elements, nothing is launched.
+        answers: Their specs. Where one has no elements, nothing is launched.
     """
     if any(0 in shape for shape, *_ in answers):
         work = unlike
@@ -72,7 +72,7 @@ def repeatable(work: Callable[..., None], index: int, *answers: Layout) -> Call:
     kind, name = ("cuda", f"cuda:{index}") if index >= 0 else ("cpu", "cpu")
     empty: Callable[..., torch.Tensor] = getattr(
         torch._C._dynamo.guards, f"_empty_strided_{kind}", None
-    ) or (lambda *layout: torch.empty_strided(*layout[:2], dtype=layout[2], device=name))
+    ) or (lambda *spec: torch.empty_strided(*spec[:2], dtype=spec[2], device=name))
     known: dict[object, Callable[[list[int]], bool | None]] = {}  # by alignment
 
     def call(*inputs: torch.Tensor | None) -> list[torch.Tensor]:
@@ -87,8 +87,8 @@ def repeatable(work: Callable[..., None], index: int, *answers: Layout) -> Call:
                 start = each.data_ptr()
                 starts.append(start)
                 together |= start
-        for layout in answers:
-            answer = empty(*layout)
+        for spec in answers:
+            answer = empty(*spec)
             start = answer.data_ptr()
             made.append(answer)
             starts.append(start)
@@ -114,7 +114,7 @@ def _repeated(seen: list[Any], starts: list[int], index: int) -> Callable[[list[
     """
     empty = getattr(torch._C._dynamo.guards, "_empty_strided_cuda", None)
     spaces = [each for each in seen if isinstance(each, torch.Tensor)]
-    layouts = [(tuple(x.shape), x.stride(), x.dtype) for x in spaces]
+    specs = [(tuple(x.shape), x.stride(), x.dtype) for x in spaces]
     known = _extended([*starts, *(x.data_ptr() for x in spaces)])
     constants, found = list[Any](), list[tuple[Any, ...]]()
     shifted = False  # whether a launch is given where a vector begins
@@ -142,8 +142,8 @@ def _repeated(seen: list[Any], starts: list[int], index: int) -> Callable[[list[
         if hooks.launch_enter_hook.calls or hooks.launch_exit_hook.calls:
             return False  # a profiler's: it is called the ordinary way
         space = []  # held until all is launched
-        for layout in layouts:
-            space.append(empty(*layout))
+        for spec in specs:
+            space.append(empty(*spec))
             starts.append(space[-1].data_ptr())
         if shifted:
             starts = _extended(starts)

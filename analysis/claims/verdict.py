@@ -209,9 +209,9 @@ def judge_claim(function: ClaimFunction, card: Any) -> Judgement:
     statement, *more = (" ".join(one.split()) for one in paragraphs)
     words = " ".join(text for text in more if text.startswith("“"))
     reading = " ".join(text for text in more if not text.startswith("“"))
-    marks = (vars(function).get(name, "") for name in ("passage", "figure"))
+    passage, figure = (vars(function).get(name, "") for name in ("passage", "figure"))
     name, ours = function.__name__.upper(), function.__name__.startswith("l")
-    prose = (OURS if ours else name[0], *marks, statement.removesuffix("."), words, reading)
+    said = (OURS if ours else name[0], passage, figure, statement.removesuffix("."), words, reading)
     parts = tuple(part for part in function(card) if part)
     worst = min(parts or [Part("", "")], key=lambda part: WORST_FIRST.index(part.outcome))
     wrong = [part for part in parts if part.outcome == "no"]
@@ -226,4 +226,4 @@ def judge_claim(function: ClaimFunction, card: Any) -> Judgement:
     missed = word in (NOT_REPRODUCED, CONTRADICTED)
     way = f"Triton does {direction} than claimed." if direction else ""
     found = worst, word, verdict, direction, why, why or (way if missed else reading)
-    return Judgement(name, *prose, card.gpu, parts, *found)
+    return Judgement(name, *said, card.gpu, parts, *found)

@@ -24,9 +24,9 @@ import torch.nn.functional as F
 
 from ..calls import (
     DTYPES,
-    MOST,
+    MOST_OPTION,
+    CallPlan,
     Maybe,
-    Plan,
     RowOp,
     gradient_of,
     number,
@@ -35,12 +35,12 @@ from ..calls import (
 )
 from ..launch import workspace
 from ..overwriting import in_place
-from ..repeat import Layout, dense
+from ..repeat import TensorSpec, dense
 from . import variants
 from .rows import Call, Options, reduce_losses
 
 SMALL = (torch.float16, torch.bfloat16)
-EXACT = (int, float, float, float, float)  # the types of the numbers among the options
+NUMBER_TYPES = (int, float, float, float, float)  # of those among the options
 
 
 def cross_entropy(
@@ -102,18 +102,18 @@ def cross_entropy(
         if isinstance(target, torch.Tensor) and target.dim() == input.dim():
             target = target.movedim(dim, 1)  # probabilities
     numbers = ignore_index, label_smoothing, softcap, temperature, z_loss
-    if tuple(map(type, numbers)) != EXACT:  # as keys, True, 1 and 1.0 are one
+    if tuple(map(type, numbers)) != NUMBER_TYPES:  # as keys, True, 1 and 1.0 are one
         if type(label_smoothing) is int:
             label_smoothing = float(label_smoothing)
         numbers = ignore_index, label_smoothing, *_numbers(softcap, temperature, z_loss)
-        if tuple(map(type, numbers)) != EXACT:
+        if tuple(map(type, numbers)) != NUMBER_TYPES:
             return by_torch(input, target, weight, reduction, dtype, *numbers)
     settings = reduction, dtype, *numbers
     tensors = (input, target) if weight is None else (input, target, weight)
     if inplace:
         both = None if reduction == "none" else _both
-        return in_place("cross_entropy", LOSS, tensors, settings, both)
-    return LOSS.run(tensors, settings)  # type: ignore[no-any-return]
+        return in_place("cross_entropy", CROSS_ENTROPY_OP, tensors, settings, both)
+    return CROSS_ENTROPY_OP.run(tensors, settings)  # type: ignore[no-any-return]
 
 
 # --- arguments: input, target and weight, then reduction, dtype and the fields of `Options` ---
@@ -124,7 +124,7 @@ def _numbers(softcap: Any, temperature: Any, z_loss: Any) -> tuple[float, float,
     return (
         number("softcap", softcap, zero=True),
         number("temperature", temperature),
-        number("z_loss", z_loss, -MOST),
+        number("z_loss", z_loss, -MOST_OPTION),
     )
 
 
@@ -262,7 +262,7 @@ class _Loss:
         variants.backward(call, self.mean)
 
 
-def _both(plan: Plan, *rows: Any) -> None:
+def _both(plan: CallPlan, *rows: Any) -> None:
     plan.work.both(*rows)
 
 
@@ -276,7 +276,7 @@ def _one_per_row(logits: torch.Tensor) -> torch.Tensor:
 
 def _answers(
     logits: torch.Tensor, target: Any, weight: Any, reduction: str, dtype: torch.dtype, *_: Any
-) -> Sequence[Layout]:
+) -> Sequence[TensorSpec]:
     rows, loss = logits.shape[0], dense((), dtype)
     if reduction == "none":
         loss = dense((rows,), dtype)
@@ -290,7 +290,7 @@ _OPTIONS = (
     "str reduction, ScalarType dtype, int ignore_index, float label_smoothing, float softcap, "
     "float temperature, float z_loss"
 )
-GRADIENT = RowOp(
+GRADIENT_OP = RowOp(
     schema="cross_entropy_backward(Tensor logits, Tensor target, Tensor? weight, Tensor kept, "
     f"Tensor dloss, {_OPTIONS}) -> Tensor",
     checked=lambda logits, target, weight, _, dloss, *options: _checked(
@@ -300,7 +300,7 @@ GRADIENT = RowOp(
     work=lambda *given: _Loss(given[5], *given[7:]).backward,
     by_torch=_gradient_by_torch,
 )
-LOSS = RowOp(
+CROSS_ENTROPY_OP = RowOp(
     schema=f"cross_entropy(Tensor logits, Tensor target, Tensor? weight, {_OPTIONS}) "
     "-> (Tensor, Tensor)",
     checked=_checked,
@@ -309,6 +309,6 @@ LOSS = RowOp(
     by_torch=by_torch,
     arranged=_arranged,
     shape=lambda _, target, weight, reduction, *rest: target.shape if reduction == "none" else None,
-    gradient=GRADIENT,
+    gradient=GRADIENT_OP,
     saved=lambda tensors, answers: (*tensors, *(None,) * (3 - len(tensors)), answers[1]),
 )

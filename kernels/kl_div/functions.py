@@ -12,13 +12,13 @@ from typing import Any
 
 import torch
 
-from ..calls import Plan, RowOp, check_types, gradient_of, number, padded_like, rows_of
+from ..calls import CallPlan, RowOp, check_types, gradient_of, number, padded_like, rows_of
 from ..overwriting import in_place
 from ..repeat import dense
 from .kernels import KlAuto
 
 KERNEL = KlAuto()
-Options = tuple[float, bool]
+KlOptions = tuple[float, bool]
 
 
 def kl_div(
@@ -58,11 +58,11 @@ def kl_div(
     if type(temperature) is not float:
         temperature = number("temperature", temperature)
     given, (finish, both) = ((student, teacher), (temperature, reverse)), REDUCTIONS[reduction]
-    loss = in_place("kl_div", KL_DIV, *given, both, finish) if inplace else KL_DIV.run(*given)
+    loss = in_place("kl_div", KL_DIV_OP, *given, both, finish) if inplace else KL_DIV_OP.run(*given)
     return loss if finish is None or loss.dim() == 0 else finish(loss)
 
 
-def _checked(student: Any, teacher: Any, temperature: float, reverse: bool) -> Options | None:
+def _checked(student: Any, teacher: Any, temperature: float, reverse: bool) -> KlOptions | None:
     check_types("kl_div", torch.Tensor, student=student, teacher=teacher)
     check_types("kl_div", bool, reverse=reverse)
     number("temperature", temperature)
@@ -87,11 +87,11 @@ def _by_torch(student: Any, teacher: Any, temperature: float, reverse: bool) -> 
     return torch.where(p > 0, p * (torch.where(p > 0, a, 0.0) - b), 0.0).sum(-1)
 
 
-def _gradient(options: Options, student: Any, teacher: Any, dloss: Any, dstudent: Any) -> None:
+def _gradient(options: KlOptions, student: Any, teacher: Any, dloss: Any, dstudent: Any) -> None:
     KERNEL.run(options, student, teacher, None, dstudent, dloss)
 
 
-def _both(mean: bool, plan: Plan, student: Any, teacher: Any, losses: Any) -> None:
+def _both(mean: bool, plan: CallPlan, student: Any, teacher: Any, losses: Any) -> None:
     """See `in_place`."""
     scale = 1 / len(student) if mean else 1.0
     KERNEL.run(plan.options, student, teacher, losses, student, scale=scale)
@@ -103,7 +103,7 @@ REDUCTIONS: dict[str, tuple[Any, Any]] = {
     "sum": (torch.sum, partial(_both, False)),
     "none": (None, None),
 }
-GRADIENT = RowOp(
+GRADIENT_OP = RowOp(
     schema="kl_div_backward(Tensor student, Tensor teacher, Tensor dloss, float temperature, "
     "bool reverse) -> Tensor",
     checked=lambda student, teacher, dloss, *options: options,
@@ -118,7 +118,7 @@ GRADIENT = RowOp(
         dloss[:1] if dloss.stride(0) == 0 else dloss.contiguous(),
     ),
 )
-KL_DIV = RowOp(
+KL_DIV_OP = RowOp(
     schema="kl_div(Tensor student, Tensor teacher, float temperature, bool reverse) -> Tensor",
     checked=_checked,
     answers=lambda x, *_: [dense(x.shape[:1], torch.float32)],
@@ -126,6 +126,6 @@ KL_DIV = RowOp(
     by_torch=_by_torch,
     arranged=lambda student, teacher, *_: (rows_of(student), rows_of(teacher)),
     shape=lambda student, *_: student.shape[:-1],
-    gradient=GRADIENT,
+    gradient=GRADIENT_OP,
     saved=lambda tensors, _: tensors,
 )

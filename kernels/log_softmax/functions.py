@@ -27,7 +27,7 @@ from ..calls import (
 from ..cross_entropy import variants
 from ..cross_entropy.rows import Call, Options, backward
 from ..lines import lines
-from ..repeat import Layout, dense
+from ..repeat import TensorSpec, dense
 
 SMALL = (torch.float16, torch.bfloat16)
 
@@ -48,7 +48,7 @@ def log_softmax(x: torch.Tensor, dim: int = -1, dtype: torch.dtype | None = None
     """
     if type(dim) is not int:
         return _log_softmax_by_torch(x, dim, dtype)
-    return LOG_SOFTMAX.run((x,), (dim, dtype))  # type: ignore[no-any-return]
+    return LOG_SOFTMAX_OP.run((x,), (dim, dtype))  # type: ignore[no-any-return]
 
 
 def logsumexp(x: torch.Tensor, dim: int = -1, keepdim: bool = False) -> torch.Tensor:
@@ -66,7 +66,7 @@ def logsumexp(x: torch.Tensor, dim: int = -1, keepdim: bool = False) -> torch.Te
         IndexError, TypeError: as PyTorch's.
     """
     if type(dim) is int and (dim == -1 or (isinstance(x, torch.Tensor) and dim == x.dim() - 1)):
-        lse: torch.Tensor = NUMBERS.run((x,), (1.0,))
+        lse: torch.Tensor = NUMBERS_OP.run((x,), (1.0,))
         lse = lse.to(x.dtype) if x.dtype in SMALL else lse
         return lse.unsqueeze(-1) if keepdim and x.dim() > 0 else lse
     if isinstance(x, torch.Tensor) and x.dtype in SMALL:
@@ -103,11 +103,11 @@ def logprob_entropy(
     if target is None or ignore_index is not None:
         _check_target(logits, target, temperature)
     if ignore_index is None:
-        return NUMBERS.run((logits, target), (temperature,))  # type: ignore[no-any-return]
+        return NUMBERS_OP.run((logits, target), (temperature,))  # type: ignore[no-any-return]
     if not isinstance(ignore_index, int) or isinstance(ignore_index, bool):
         raise TypeError(f"ignore_index must be int, not {type(ignore_index).__name__}")
     ignored = target == ignore_index
-    logprob, entropy = NUMBERS.run((logits, target.masked_fill(ignored, 0)), (temperature,))
+    logprob, entropy = NUMBERS_OP.run((logits, target.masked_fill(ignored, 0)), (temperature,))
     return logprob.masked_fill(ignored, 0), entropy.masked_fill(ignored, 0)
 
 
@@ -137,7 +137,7 @@ def _log_softmax_by_torch(x: Any, dim: Any, dtype: torch.dtype | None) -> torch.
     return torch.log_softmax(x, dim, dtype)
 
 
-LOG_SOFTMAX = RowOp(
+LOG_SOFTMAX_OP = RowOp(
     schema="log_softmax(Tensor x, int dim, ScalarType dtype) -> Tensor",
     checked=_log_softmax_checked,
     answers=lambda x, *_: [dense(x.shape, x.dtype)],
@@ -188,7 +188,7 @@ def _numbers_by_torch(x: torch.Tensor, target: Maybe, temperature: float) -> Any
     return chosen - lse, lse - (p * finite).sum(-1)
 
 
-def _numbers_answers(x: torch.Tensor, target: Maybe, temperature: float) -> Sequence[Layout]:
+def _numbers_answers(x: torch.Tensor, target: Maybe, temperature: float) -> Sequence[TensorSpec]:
     each = dense(x.shape[:1], torch.promote_types(x.dtype, torch.float32))
     return [each] if target is None else [each] * 3
 
@@ -229,7 +229,7 @@ def _gradient_by_torch(
     return gradient_of(numbers, x, [dy for dy in grads if dy is not None])
 
 
-GRADIENT = RowOp(
+GRADIENT_OP = RowOp(
     schema="row_numbers_backward(Tensor x, Tensor? target, Tensor? entropy, Tensor lse, "
     "Tensor? first, Tensor? second, float temperature) -> Tensor",
     checked=lambda x, *rest: rest[-1:],
@@ -241,7 +241,7 @@ GRADIENT = RowOp(
         *(dy if dy is None else dy.contiguous() for dy in given[4:6]),
     ),
 )
-NUMBERS = RowOp(
+NUMBERS_OP = RowOp(
     schema="row_numbers(Tensor x, Tensor? target, float temperature) -> (Tensor, Tensor, Tensor)",
     checked=_numbers_checked,
     answers=_numbers_answers,
@@ -252,7 +252,7 @@ NUMBERS = RowOp(
         None if target is None else target.reshape(-1).contiguous(),
     ),
     shape=lambda x, *_: x.shape[:-1],
-    gradient=GRADIENT,
+    gradient=GRADIENT_OP,
     saved=_saved,
     differentiable=2,
 )
