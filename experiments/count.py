@@ -13,7 +13,7 @@ from experiments.data.errors import Parser, command
 from experiments.data.jobs import CONF, NOT_TUNABLES, read_yaml
 from experiments.data.records import COUNTS, Count, write_records
 from experiments.parent.jobs import OUTSIDE
-from experiments.worker.place import choose_device
+from experiments.worker.machine import choose_device
 
 # 198×99 is two odd squares; a row of 1000 fits one tile of most variants, 8192 fits no tile
 SHAPES = ((198, 99), (3, 1000), (5, 8192))

@@ -141,8 +141,8 @@ class WorkerPool:
         """
         key = device, card, file
         if key not in self.workers:
-            judge = None if file is None else self.worker(device, card)
-            self.workers[key] = Worker(device, card, self.log, self.measures, judge)
+            checker = None if file is None else self.worker(device, card)
+            self.workers[key] = Worker(device, card, self.log, self.measures, checker)
         return self.workers[key]
 
     def cards_of_one_kind(self) -> Sequence[int]:

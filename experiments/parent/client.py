@@ -54,7 +54,7 @@ class Worker:
     card: int
     log: Path
     measures: bool = False  # whether it prepares to measure before the first request
-    judge: Worker | None = None  # checks the answers of an outside file without importing it
+    checker: Worker | None = None  # checks the answers of an outside file without importing it
     handshake: dict[str, Any] = field(default_factory=dict)  # of the last process that was up
     process: subprocess.Popen[bytes] | None = None
     _socket: Any = None  # None while there is no process
@@ -79,7 +79,7 @@ class Worker:
             )
         if self.device == "cuda" and not has_cuda_driver():
             raise WorkerError("this machine has no CUDA driver; gpu=cpu measures its CPU")
-        variables = environment(self.device, self.card)
+        variables = worker_variables(self.device, self.card)
         try:
             log = _open_log(self.log)
         except OSError as error:
@@ -143,17 +143,17 @@ class Worker:
             while True:
                 answer = self._receive(limits_s[stage])
                 reply = answer.get("reply")
-                if "judge" in answer and self.judge is not None:
-                    question = {"do": "judge", "path": str(answer["judge"])}
+                if "check" in answer and self.checker is not None:
+                    question = {"do": "check", "path": str(answer["check"])}
                     limits = {stage: limits_s[stage]} | limits_s
-                    self._send({"verdict": self.judge.request(question, **limits)})
+                    self._send({"result": self.checker.request(question, **limits)})
                 elif answer.get("stage") in [*limits_s]:
                     stage = answer["stage"]
                 elif isinstance(reply, dict) and answer.get("number") == self._requests:
                     return reply
                 else:
                     raise ChildProcessError(f"it sent {str(answer)[:60]}, which is not an answer")
-        except WorkerDied:  # the judge did
+        except WorkerDied:  # the checker did
             self.stop()
             raise
         except TimeoutError:
@@ -226,7 +226,7 @@ def child_environment(given: Mapping[str, str]) -> dict[str, str]:
     return {**given, "PYTHONPATH": path}
 
 
-def environment(device: str, card: int) -> dict[str, str]:
+def worker_variables(device: str, card: int) -> dict[str, str]:
     """The environment variables of a worker, which decide the one card that it sees.
 
     Raises:

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 from experiments.data.errors import UserError, anonymous
-from experiments.worker.place import choose_device
+from experiments.worker.machine import choose_device
 
 PR_SET_PDEATHSIG = 1
 
@@ -39,37 +39,37 @@ def main() -> None:
         parent.sendall(json.dumps(message).encode() + b"\n")
 
     try:
-        place = choose_device(device_asked)
+        machine = choose_device(device_asked)
     except RuntimeError as error:
         send(error=str(error))
         return
     # torch and the kernels are imported only now that the interpreter is chosen
     from experiments.worker.describe import describe, inspect
     from experiments.worker.measure import measure
-    from experiments.worker.trial import Bench, judge
+    from experiments.worker.trial import Equipment, check_file
 
     gc.freeze()  # the imports' objects stay: the collector need not look at them again
-    device = place.device
-    about = {"environment": place.environment, "host_cards": place.host_cards}
+    device = machine.device
+    about = {"environment": machine.environment, "host_cards": machine.host_cards}
     send(device=dataclasses.asdict(device), **about)
-    bench = functools.cache(functools.partial(Bench, place))  # made on first use: it takes memory
+    equipment = functools.cache(lambda: Equipment(machine))  # made on first use: it takes memory
     if prepare:
         with contextlib.suppress(Exception):  # a measured point raises it again, and gets a row
-            bench().flush()
+            equipment().flush()
 
     def announce(stage: str) -> None:
         send(stage=stage)
 
     def ask(path: str) -> dict[str, Any]:
-        send(judge=path)
-        verdict: dict[str, Any] = next(requests)["verdict"]
-        return verdict
+        send(check=path)
+        result: dict[str, Any] = next(requests)["result"]
+        return result
 
     answers: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
         "describe": lambda request: describe(request["job"], device),
         "inspect": lambda request: inspect(request["kernel"]),
-        "measure": lambda request: measure(request["point"], bench(), announce, ask),
-        "judge": lambda request: judge(request["path"], bench()),
+        "measure": lambda request: measure(request["point"], equipment(), announce, ask),
+        "check": lambda request: check_file(request["path"], equipment()),
     }
     for request in requests:
         try:

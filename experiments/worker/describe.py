@@ -20,7 +20,7 @@ from experiments.data.files import EXACT
 from experiments.data.jobs import CONF, NOT_TUNABLES, ROOT, read_yaml
 from experiments.worker import outside
 from experiments.worker.gate import TOLERANCES
-from experiments.worker.place import version_of
+from experiments.worker.machine import version_of
 from kernels.device import Device
 from kernels.kernel import Kernel, Operation
 from kernels.traffic import evaluate, formula

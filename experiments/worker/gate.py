@@ -53,12 +53,12 @@ TOLERANCES = {  # of 16-bit answers, by who computes them
     "tilelang": _ROUNDED_ONCE,
     "outside": _ROUNDED_EACH,  # nothing is known of it: each of its operations may round
 }
-EXACT = Tolerance(0, 0)
+EXACT_TOLERANCE = Tolerance(0, 0)
 SMALLEST = torch.finfo(torch.float32).smallest_normal  # of the precision that kernels compute in
 
 
 @dataclass(frozen=True)
-class Verdict:
+class CheckResult:
     """What the gate found. ``reason`` is None when the answer is right."""
 
     reason: str | None
@@ -68,7 +68,7 @@ class Verdict:
 
 def check(
     answer: Tensors, given: Tensors, operation: Operation, backend: str, factor: float = 1
-) -> Verdict:
+) -> CheckResult:
     """Compares an answer with the float64 reference, in chunks of whole rows.
 
     Args:
@@ -83,10 +83,10 @@ def check(
     answers, inputs = as_tuple(answer), as_tuple(given)
     reason = malformed(answers, inputs, operation)
     if reason is not None:
-        return Verdict(reason)
+        return CheckResult(reason)
     rows = answers[0].shape[0]
     if not rows:
-        return Verdict(None, 0.0, 0.0)
+        return CheckResult(None, 0.0, 0.0)
     cut = [operation.rowwise(array) for array in operation.inputs]
     widest = max(t.numel() for t in (*answers, *inputs)) // rows
     step = max(CHUNK_ELEMENTS // max(widest, 1), 1)
@@ -103,7 +103,7 @@ def check(
             if narrow or reference.shape != y[part].shape:
                 gave = f"{tuple(reference.shape)} {reference.dtype}"
                 due = f"{tuple(y[part].shape)} torch.float64"
-                return Verdict(f"the reference of {operation.name} gave {gave}, not {due}")
+                return CheckResult(f"the reference of {operation.name} gave {gave}, not {due}")
             sums = operation.outputs[i].name in operation.row_sums
             found[i].append(_errors(y[part], reference.double(), at, allowed[i], factor, sums))
     reasons, absolute, relative = [], [], []
@@ -120,7 +120,7 @@ def check(
             reasons.append(f"{of}{off:.0f} of {rows} row sums are off")
         absolute.append(float(totals[:, 4].max()))
         relative.append(math.sqrt(error2 / reference2) if reference2 > 0 else 0.0)
-    return Verdict(next(iter(reasons), None), _largest(absolute), _largest(relative))
+    return CheckResult(next(iter(reasons), None), _largest(absolute), _largest(relative))
 
 
 def _errors(
@@ -146,7 +146,7 @@ def _errors(
         within = (ours - theirs).abs() <= factor * allowed.row_mean * spaces
         wrong_sums = (~within).sum()
     slack = 0.0
-    if allowed != EXACT:
+    if allowed != EXACT_TOLERANCE:
         slack = _subnormal_step(dtype) if factor == 1 else max(_subnormal_step(dtype), SMALLEST)
     error = answer.sub_(reference).abs_()
     right = error <= space.mul_(factor * allowed.element).add_(slack)
@@ -184,7 +184,7 @@ def malformed(
 def tolerance(operation: Operation, y: torch.Tensor, backend: str) -> Tolerance:
     """The tolerance of one of an operation's outputs."""
     if operation.exact or not y.dtype.is_floating_point:
-        return EXACT
+        return EXACT_TOLERANCE
     truncated = (backend, y.dtype) == ("interpreter", torch.bfloat16)
     return _WIDE.get(y.dtype, _TRUNCATED if truncated else TOLERANCES[backend])
 

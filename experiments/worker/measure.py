@@ -16,11 +16,11 @@ from experiments.data.errors import anonymous
 from experiments.data.statistics import median
 from experiments.worker import clock, outside
 from experiments.worker.describe import build_kernel
-from experiments.worker.gate import Verdict, fingerprints
+from experiments.worker.gate import CheckResult, fingerprints
 from experiments.worker.inputs import Values, rows_of
-from experiments.worker.place import card_state
+from experiments.worker.machine import card_state
 from experiments.worker.timers import CannotTime, Protocol, Sampling, Subject, Timed, copied
-from experiments.worker.trial import Ask, Bench, Trial
+from experiments.worker.trial import Ask, Equipment, Trial
 from kernels.kernel import NotCompiled, Tensors, as_tuple
 
 COMPILERS = (
@@ -31,7 +31,7 @@ NO_MEMORY = "can't allocate memory"  # PyTorch's words on a CPU
 # (factor, µs): after a call has returned, the card may work for factor × the call's time by events,
 # plus the µs that waiting itself takes.
 UNFINISHED = 1.25, 50.0
-CALLS = 5  # further calls on the same inputs, to see whether they give the same bits
+FURTHER_CALLS = 5  # further calls on the same inputs, to see whether they give the same bits
 
 Stage = Callable[[str], None]
 # The number of programs, and the compiled kernel; None for it under Triton's interpreter.
@@ -39,7 +39,7 @@ Launch = tuple[int, Any]
 
 
 def measure(
-    point: dict[str, Any], bench: Bench, stage: Stage, ask: Ask | None = None
+    point: dict[str, Any], equipment: Equipment, stage: Stage, ask: Ask | None = None
 ) -> dict[str, Any]:
     """Measures a point and gives the row's outcome fields; errors become a status.
 
@@ -49,17 +49,17 @@ def measure(
 
     Args:
         point: ``kernel`` (configuration), ``rows``, ``cols``, ``dtype``, ``timing``, ``seed``.
-        bench: The worker's own equipment.
+        equipment: The worker's own.
         stage: Called with ``"compiling"`` and ``"sampling"`` as each begins, for its limit.
-        ask: Has another process judge the answers of a kernel from outside.
+        ask: Has another process check the answers of a kernel from outside.
     """
     file, state = point["kernel"].get("file"), clock.state()
-    on_card = bench.place.device.kind == "cuda"
+    on_card = equipment.machine.device.kind == "cuda"
     try:
         if point.get("range"):
-            outcome = _profiled(point, bench)
+            outcome = _profiled(point, equipment)
         else:
-            outcome = _measure(point, bench, stage, ask if file is not None else None)
+            outcome = _measure(point, equipment, stage, ask if file is not None else None)
     except Exception as error:
         outcome = {"status": _status(error), "reason": anonymous(error), "sticky": False}
         if file is not None and (line := outside.line_of(error, Path(file))):
@@ -89,15 +89,15 @@ def _status(error: Exception) -> str:
     return "launch_error"
 
 
-def _profiled(point: dict[str, Any], bench: Bench) -> dict[str, Any]:
+def _profiled(point: dict[str, Any], equipment: Equipment) -> dict[str, Any]:
     """Two calls, the second after a flush, in the point's range and with the profiler on."""
     kernel = build_kernel(point["kernel"])
     dtype: torch.dtype = getattr(torch, point["dtype"])
     values = Values((point["rows"], point["cols"]), dtype, point["seed"])
-    inputs = values.make(kernel.operation, bench.place.torch_device)
+    inputs = values.make(kernel.operation, equipment.machine.torch_device)
     call = kernel.prepare(*inputs)
     call(*inputs)
-    bench.flush()
+    equipment.flush()
     torch.cuda.synchronize()  # nothing else is running when the range begins or when it ends
     with torch.cuda.nvtx.range("{}", point["range"]), torch.cuda.profiler.profile():
         call(*inputs)
@@ -105,9 +105,11 @@ def _profiled(point: dict[str, Any], bench: Bench) -> dict[str, Any]:
     return {"status": "ok"}
 
 
-def _measure(point: dict[str, Any], bench: Bench, stage: Stage, ask: Ask | None) -> dict[str, Any]:
+def _measure(
+    point: dict[str, Any], equipment: Equipment, stage: Stage, ask: Ask | None
+) -> dict[str, Any]:
     """Compiles, checks and times a point, and returns its outcome. Errors are raised."""
-    timing, device = dict(point["timing"]), bench.place.device
+    timing, device = dict(point["timing"]), equipment.machine.device
     if timing["timer"] == "auto":
         timing["timer"] = "events" if device.kind == "cuda" else "host"
     protocol = Protocol.model_construct(**timing)  # the parent has validated it
@@ -115,21 +117,21 @@ def _measure(point: dict[str, Any], bench: Bench, stage: Stage, ask: Ask | None)
     dtype: torch.dtype = getattr(torch, point["dtype"])
     values = Values((point["rows"], point["cols"]), dtype, point["seed"])
     stage("sampling")
-    trial = Trial(kernel, values, bench, protocol.cache == "cold", ask)
+    trial = Trial(kernel, values, equipment, protocol.cache == "cold", ask)
     subject = trial.subject
     answer, fields = _called(trial, stage)
-    verdict = trial.judge([Timed(subject.made, answer)])
-    if verdict.reason is not None:
-        return fields | _judged(verdict)
+    result = trial.check_answers([Timed(subject.made, answer)])
+    if result.reason is not None:
+        return fields | _status_fields(result)
     if subject.overwritten is not None:
         answer = copied(answer)
     if point.get("determinism"):
         stage("compiling")  # for other numbers of rows
         fields |= _same_bits(trial, answer)
         stage("sampling")
-    again = trial.judge_again(answer)
+    again = trial.check_changed(answer)
     if again.reason is not None or trial.backend == "interpreter":
-        return fields | _judged(verdict if again.reason is None else again)
+        return fields | _status_fields(result if again.reason is None else again)
     del answer
     subject.changing = trial.changing
     return fields | _timed(trial, protocol)
@@ -140,7 +142,7 @@ def _called(trial: Trial, stage: Stage) -> tuple[Tensors, dict[str, Any]]:
     subject, interpreted = trial.subject, trial.backend == "interpreter"
     on_card = subject.inputs[0].is_cuda
     stage("compiling")
-    if interpreted:  # it compiles nothing, so its first call is the judged one
+    if interpreted:  # it compiles nothing, so its first call is the one that is checked
         _poison(trial)
     with recorded() as launches:
         began = clock.now_s()
@@ -239,10 +241,10 @@ def recorded() -> Iterator[list[Launch]]:
 def _poison(trial: Trial) -> None:
     """Puts NaN, or −77, into memory that the next outputs may get, over any right answer there."""
     operation, values = trial.kernel.operation, trial.values
-    held = []
+    device, held = trial.equipment.machine.torch_device, []
     for shape, dtype in operation.layout(operation.outputs, values.shape, values.dtype):
         value = torch.nan if dtype.is_floating_point else -77
-        held.append(torch.full(shape, value, dtype=dtype, device=trial.bench.place.torch_device))
+        held.append(torch.full(shape, value, dtype=dtype, device=device))
 
 
 def _same_bits(trial: Trial, answer: Tensors) -> dict[str, bool | None]:
@@ -250,7 +252,7 @@ def _same_bits(trial: Trial, answer: Tensors) -> dict[str, bool | None]:
     kernel, subject, first = trial.kernel, trial.subject, fingerprints(answer)
     inputs = subject.inputs
     same, alike = True, []
-    for _ in range(CALLS):
+    for _ in range(FURTHER_CALLS):
         subject.before()
         same &= fingerprints(subject.call(*inputs)) == first
     subject.restore()
@@ -262,33 +264,33 @@ def _same_bits(trial: Trial, answer: Tensors) -> dict[str, bool | None]:
             continue
         some = tuple(x.clone() for x in rows_of(kernel.operation, inputs, part))
         shape, dtype = kernel.operation.point_of(some)
-        if kernel.unsupported(shape, dtype, trial.bench.place.device) is None:
+        if kernel.unsupported(shape, dtype, trial.equipment.machine.device) is None:
             among = fingerprints(tuple(y[[*part]] for y in as_tuple(answer)))
             alike.append(fingerprints(kernel.prepare(*some)(*some)) == among)
     return {"deterministic": same, "batch_invariant": same and all(alike) if alike else None}
 
 
-def _judged(verdict: Verdict) -> dict[str, Any]:
-    return {"status": "ok" if verdict.reason is None else "incorrect", **asdict(verdict)}
+def _status_fields(result: CheckResult) -> dict[str, Any]:
+    return {"status": "ok" if result.reason is None else "incorrect", **asdict(result)}
 
 
 def _timed(trial: Trial, protocol: Protocol) -> dict[str, Any]:
     """Times a point; returns its fields, or why its answers or its time do not count."""
     subject = trial.subject
-    card = trial.bench.place.card
+    card = trial.equipment.machine.card
     before, began = card_state(card), clock.now_s()
     timer = import_module(f"experiments.worker.timers.{protocol.timer}")
     sampling: Sampling = timer.sample(subject, protocol)
     sampling_s = clock.now_s() - began
     after = card_state(card)
     middle = median(sampling.samples_us)
-    verdict = trial.judge(sampling.timed)
-    if verdict.reason is not None:
-        return _judged(verdict) | {"reason": f"after timing: {verdict.reason}"}
+    result = trial.check_answers(sampling.timed)
+    if result.reason is not None:
+        return _status_fields(result) | {"reason": f"after timing: {result.reason}"}
     left_us = _unfinished_us(subject) if protocol.timer == "events" else 0.0
     slowed = {*(before["throttled"] or []), *(after["throttled"] or [])}
     others = [one["other_processes"] for one in (before, after)]
-    fields = _judged(verdict) | after | {
+    fields = _status_fields(result) | after | {
         "timer": protocol.timer,
         "cache": protocol.cache,
         "sampling_s": sampling_s,

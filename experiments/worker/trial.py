@@ -1,4 +1,4 @@
-"""A point's kernel, its inputs and the judgement of its answers, here or in another process."""
+"""A point's kernel, its inputs and the check of its answers, here or in another process."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ import torch
 
 from experiments.worker import outside
 from experiments.worker.describe import backend
-from experiments.worker.gate import Verdict, check, fingerprints, malformed, memory, tolerance
+from experiments.worker.gate import CheckResult, check, fingerprints, malformed, memory, tolerance
 from experiments.worker.inputs import HARD_TOLERANCE, Changing, Inputs, Values
-from experiments.worker.place import Place, require_memory
+from experiments.worker.machine import Machine, require_memory
 from experiments.worker.timers import Subject, Timed
 from kernels.kernel import Kernel, Operation, Tensors, as_tuple
 from kernels.language import jit, tl
 
-Ask = Callable[[str], dict[str, Any]]  # takes a question's file, returns the verdict of `judge`
-BLOCK = 8192  # elements a program of the flush touches
-CHANGED = Verdict("changed its input, so that its answer cannot be checked")
+Ask = Callable[[str], dict[str, Any]]  # takes a question's file, returns the result of `check_file`
+FLUSH_BLOCK = 8192  # elements a program of the flush touches
+INPUT_CHANGED = CheckResult("changed its input, so that its answer cannot be checked")
 
 
 class Flush:
@@ -43,7 +43,7 @@ class Flush:
         """Reads the whole buffer; on CUDA it is only enqueued."""
         x = self._buffer
         if x.is_cuda and tl is not None:
-            _touch[((x.numel() + BLOCK - 1) // BLOCK,)](x, x.numel(), BLOCK=BLOCK)
+            _touch[((x.numel() + FLUSH_BLOCK - 1) // FLUSH_BLOCK,)](x, x.numel(), BLOCK=FLUSH_BLOCK)
         torch.amax(x, dim=0, out=self._sink)
 
 
@@ -55,18 +55,18 @@ def _touch(x: tl.tensor, elements: tl.tensor, BLOCK: tl.constexpr) -> None:
     tl.store(x, total, total < 0)  # never true; without it the compiler would drop the load
 
 
-class Bench:
-    """What a worker keeps between points: place, flush, answers that passed."""
+class Equipment:
+    """What a worker keeps between points: machine, flush, answers that passed."""
 
-    def __init__(self, place: Place) -> None:
-        self.place = place
-        self.flush = Flush(place.torch_device, place.device.l2_bytes or 32 << 20)
-        self._passed: dict[Any, Verdict] = {}
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+        self.flush = Flush(machine.torch_device, machine.device.l2_bytes or 32 << 20)
+        self._passed: dict[Any, CheckResult] = {}
 
-    def judge(
+    def check_once(
         self, answers: Inputs, given: Inputs, operation: Operation, backend: str, values: Values
-    ) -> Verdict:
-        """The gate's verdict on an answer for inputs that were made as ``values`` says.
+    ) -> CheckResult:
+        """Checks an answer for inputs that were made as ``values`` says.
 
         An answer that equals, bit for bit, one that passed before for the same inputs is not
         compared again, whichever kernel gave it.
@@ -75,45 +75,45 @@ class Bench:
         key = operation, values, *found, fingerprints(answers)
         if key not in self._passed:
             factor = 1 if values.hard is None else HARD_TOLERANCE
-            verdict = check(answers, given, operation, backend, factor)
-            if verdict.reason is not None:
-                return verdict
-            self._passed[key] = verdict
+            result = check(answers, given, operation, backend, factor)
+            if result.reason is not None:
+                return result
+            self._passed[key] = result
         return self._passed[key]
 
 
-def judge(path: str, bench: Bench) -> dict[str, Any]:
-    """Judges an answer that another process got, for inputs that are made in this one.
+def check_file(path: str, equipment: Equipment) -> dict[str, Any]:
+    """Checks an answer that another process got, for inputs that are made in this one.
 
     The file has the answer and its `Values`, as `Trial` writes it.
     """
-    device = bench.place.torch_device
+    device = equipment.machine.torch_device
     asked = torch.load(path, map_location=device, weights_only=True)
     values, operation = Values(**asked["values"]), outside.operation_named(asked["operation"])
-    given = values.make(operation, device)
-    return asdict(bench.judge(asked["answers"], given, operation, asked["backend"], values))
+    given, backend = values.make(operation, device), asked["backend"]
+    return asdict(equipment.check_once(asked["answers"], given, operation, backend, values))
 
 
 class Trial:
-    """One point on its way to a row: its kernel, its inputs, and how answers are judged."""
+    """One point on its way to a row: its kernel, its inputs, and how answers are checked."""
 
     def __init__(
-        self, kernel: Kernel, values: Values, bench: Bench, cold: bool, ask: Ask | None
+        self, kernel: Kernel, values: Values, equipment: Equipment, cold: bool, ask: Ask | None
     ) -> None:
-        """Makes the inputs. ``ask``, if any, has answers judged where the kernel is not imported.
+        """Makes the inputs. ``ask``, if any, has answers checked where the kernel is not imported.
 
         Raises:
             MemoryError: the host has too little for them.
         """
-        device, operation = bench.place.device, kernel.operation
+        device, operation = equipment.machine.device, kernel.operation
         self.kernel, self.backend, self.values = kernel, backend(kernel, device), values
-        self.bench, self._ask = bench, ask
+        self.equipment, self._ask = equipment, ask
         self._seeds = seeds = dict[tuple[int, ...], int]()  # by the fingerprints of inputs as made
 
         # not a method: a cycle of references would keep its memory in use after the point
         def make(index: int) -> Inputs:
             own = replace(values, seed=values.seed + index)
-            inputs = own.make(operation, bench.place.torch_device)
+            inputs = own.make(operation, equipment.machine.torch_device)
             seeds[fingerprints(inputs)] = own.seed
             return inputs
 
@@ -124,61 +124,61 @@ class Trial:
         inputs = make(0)
         pairs = zip(operation.inputs, inputs, strict=True)
         made = tuple(x.clone() if a.name == kernel.overwrites else x for a, x in pairs)
-        flush, cache_bytes = bench.flush if cold else None, device.l2_bytes or 0
+        flush, cache_bytes = equipment.flush if cold else None, device.l2_bytes or 0
         # what is timed; its call is the kernel's once that is prepared
         self.subject = Subject(kernel, inputs, make, flush, cache_bytes, moved, made)
         self.changing = Changing(operation, made, values)  # its rows change after the first answer
         self.first: list[torch.Tensor] = []  # the rows of the first answer that change later
 
-    def judge(self, answers: Sequence[Timed]) -> Verdict:
-        """The first verdict that refuses an answer, else the last; restores all rows' own values.
+    def check_answers(self, answers: Sequence[Timed]) -> CheckResult:
+        """The first result that refuses an answer, else the last; restores all rows' own values.
 
-        Rows that held other values are judged for these. Then the rows of the first answer, which
+        Rows that held other values are checked for these. Then the rows of the first answer, which
         passed, take their place, so that an answer that is equal as a whole is not compared again.
         """
         if not self.changing.intact():
-            return CHANGED
+            return INPUT_CHANGED
         self.changing.hold(())
         for one in answers:
             if not isinstance(one.answer, torch.Tensor | tuple | list):
-                return Verdict(f"returned a {type(one.answer).__name__}, not a torch.Tensor")
+                return CheckResult(f"returned a {type(one.answer).__name__}, not a torch.Tensor")
             answer = as_tuple(one.answer)
             reason = malformed(answer, one.inputs, self.kernel.operation)
             if reason is not None:
-                return Verdict(reason)
+                return CheckResult(reason)
             rows, places = [self.changing.rows[place] for place in one.held], [*one.held]
             changed = tuple(y[rows] for y in answer)
             if rows:
-                verdict = self._judge(changed, *self.changing.given(places))
-                if verdict.reason is not None:
-                    return verdict
+                result = self._check_or_ask(changed, *self.changing.given(places))
+                if result.reason is not None:
+                    return result
                 for y, own in zip(answer, self.first, strict=True):
                     y[rows] = own[places]
             seed = self._seeds.get(fingerprints(one.inputs))
             if seed is None:
-                return CHANGED
-            verdict = self._judge(answer, one.inputs, replace(self.values, seed=seed))
-            if verdict.reason is not None:
-                return verdict
+                return INPUT_CHANGED
+            result = self._check_or_ask(answer, one.inputs, replace(self.values, seed=seed))
+            if result.reason is not None:
+                return result
             for y, own in zip(answer, changed, strict=True):
                 y[rows] = own  # a kernel that keeps this memory finds there what it wrote
-        return verdict
+        return result
 
-    def _judge(self, answers: Inputs, given: Inputs, values: Values) -> Verdict:
-        """Judges an answer, or rows of one, for what they were given, which ``values`` makes."""
+    def _check_or_ask(self, answers: Inputs, given: Inputs, values: Values) -> CheckResult:
+        """Checks an answer, or rows of one, for what they were given, which ``values`` makes."""
         operation = self.kernel.operation
         ours = outside.operations().get(operation.name)  # any process can make its inputs
         if self._ask is None or ours is not operation:
-            return self.bench.judge(answers, given, operation, self.backend, values)
+            return self.equipment.check_once(answers, given, operation, self.backend, values)
         question = {"operation": operation.name, "backend": self.backend, "values": asdict(values)}
         copies = tuple(y.detach().to("cpu", copy=True) for y in answers)
         with tempfile.NamedTemporaryFile() as file:
             torch.save(question | {"answers": copies}, file)
             file.flush()
-            return Verdict(**self._ask(file.name))
+            return CheckResult(**self._ask(file.name))
 
-    def judge_again(self, answer: Tensors) -> Verdict:
-        """Calls the kernel again with some rows changed, and judges it; holds the first answer.
+    def check_changed(self, answer: Tensors) -> CheckResult:
+        """Calls the kernel again with some rows changed, and checks it; holds the first answer.
 
         The other values are `hard` where the operation has logits, some kinds at a time where the
         matrix has few rows. The answers of the unchanged rows may not depend on them.
@@ -186,7 +186,7 @@ class Trial:
         subject, changing = self.subject, self.changing
         kinds = next(iter(self.kernel.operation.logits.values()), ())
         self.first = [y[changing.rows].clone() for y in as_tuple(answer)]
-        verdict = Verdict(None)
+        result = CheckResult(None)
         for start in range(0, max(len(kinds), 1), len(changing.rows)) if changing.rows else ():
             some = tuple(islice(cycle(kinds), start, start + len(changing.rows)))
             changing.hold_others(some or None)
@@ -194,11 +194,13 @@ class Trial:
             subject.restore()
             again = as_tuple(subject.call(*subject.inputs))
             if subject.overwritten is None and memory(again) & memory(as_tuple(answer)):
-                return Verdict("returned the memory of its earlier answer, which is still in use")
-            verdict = self.judge([Timed(subject.made, again, changing.held)])
-            if verdict.reason is not None:
+                return CheckResult(
+                    "returned the memory of its earlier answer, which is still in use"
+                )
+            result = self.check_answers([Timed(subject.made, again, changing.held)])
+            if result.reason is not None:
                 what = f"rows that are {', '.join(dict.fromkeys(some))}" if some else "other values"
-                return Verdict(f"of {what}: {verdict.reason}")
+                return CheckResult(f"of {what}: {result.reason}")
         changing.hold_others()
         subject.restore()
-        return verdict
+        return result

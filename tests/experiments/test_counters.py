@@ -21,8 +21,8 @@ from experiments.parent.client import Worker
 from experiments.parent.jobs import compose
 from experiments.profile import LIST, profile
 from experiments.worker import measure
-from experiments.worker.place import choose_device
-from experiments.worker.trial import Bench, Flush
+from experiments.worker.machine import choose_device
+from experiments.worker.trial import Equipment, Flush
 from tests.analysis.plausible import row
 from tests.conftest import Command, Composed, Result, shape
 from tests.doubles.kernels import Good
@@ -164,7 +164,7 @@ def test_each_point_is_called_once_in_a_range_of_its_name_with_l2_flushed_and_li
         yield
         seen.append("end")
 
-    worker, bench = Worker("cpu", 0, tmp_path / "worker.log"), Bench(choose_device("cpu"))
+    worker, equipment = Worker("cpu", 0, tmp_path / "worker.log"), Equipment(choose_device("cpu"))
     start, ask = worker.start, worker.request
 
     def disguised() -> dict[str, Any]:
@@ -174,7 +174,7 @@ def test_each_point_is_called_once_in_a_range_of_its_name_with_l2_flushed_and_li
 
     def request(message: Mapping[str, Any], **limits_s: float) -> Any:
         if message["do"] == "measure":
-            return measure.measure(message["point"], bench, lambda stage: None)
+            return measure.measure(message["point"], equipment, lambda stage: None)
         return ask(message, **limits_s)
 
     for place, name, part in (

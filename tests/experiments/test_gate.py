@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from experiments.worker import gate
-from experiments.worker.gate import Verdict, check
+from experiments.worker.gate import CheckResult, check
 from experiments.worker.inputs import Values
-from experiments.worker.place import Place
-from experiments.worker.trial import Bench
+from experiments.worker.machine import Machine
+from experiments.worker.trial import Equipment
 from kernels.cross_entropy.operation import CROSS_ENTROPY_GRAD, LOGPROB_ENTROPY
 from kernels.device import Device
 from kernels.kernel import Array, Operation
@@ -39,16 +39,16 @@ def test_the_right_answer_passes_and_zeros_or_one_wrong_element_fail(
 ) -> None:
     monkeypatch.setattr(gate, "CHUNK_ELEMENTS", 1 << 22 if n > 3000 else 60)  # a row at a time
     x = random_input(3 if n <= 3000 else 1, n, dtype)
-    verdict = check(answer(x), x, SOFTMAX, "eager")
-    assert (verdict.reason, verdict.relative_error is None) == (None, False)
+    result = check(answer(x), x, SOFTMAX, "eager")
+    assert (result.reason, result.relative_error is None) == (None, False)
     assert check(torch.zeros_like(x), x, SOFTMAX, "eager").reason is not None
     off = pytest.approx(0.25 * answer(x)[-1, n // 2].item(), rel=0.1)
     for factor, error in ((1.25, off), (math.nan, None), (math.inf, None)) if n <= 3000 else ():
         y = answer(x)
         y[-1, n // 2] *= factor
-        verdict = check(y, x, SOFTMAX, "torch")
-        assert f"1 of {3 * n} elements" in str(verdict.reason)
-        assert verdict.max_abs_error == error
+        result = check(y, x, SOFTMAX, "torch")
+        assert f"1 of {3 * n} elements" in str(result.reason)
+        assert result.max_abs_error == error
 
 
 @pytest.mark.parametrize(
@@ -79,8 +79,8 @@ def test_an_element_that_is_most_of_its_row_may_be_tipped_over_by_rounding() -> 
     assert check((loss.float(), gradient), given, CROSS_ENTROPY_GRAD, "triton").reason is None
     above = torch.nextafter(gradient[row], torch.ones(1001).bfloat16())
     gradient[row] = above.where(gradient[row] < exact[row], gradient[row])  # never rounded down
-    verdict = check((loss.float(), gradient), given, CROSS_ENTROPY_GRAD, "triton")
-    assert "1 of 3 row sums are off" in str(verdict.reason)
+    result = check((loss.float(), gradient), given, CROSS_ENTROPY_GRAD, "triton")
+    assert "1 of 3 row sums are off" in str(result.reason)
 
 
 def test_other_shapes_dtypes_a_biased_row_and_the_input_fail_and_a_copy_must_be_exact() -> None:
@@ -112,32 +112,32 @@ def test_only_the_very_answer_that_passed_passes_without_being_computed_again(
     dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(gate, "CHUNK_ELEMENTS", 16)
-    bench = Bench(Place("cpu", Device("cpu", "cpu", l2_bytes=64), {}))
+    equipment = Equipment(Machine("cpu", Device("cpu", "cpu", l2_bytes=64), {}))
     x = random_input(3, 17, dtype)
 
-    def judged(y: torch.Tensor, backend: str = "torch", seed: int = 0) -> Verdict:
-        return bench.judge((y,), (x,), SOFTMAX, backend, Values((3, 17), dtype, seed))
+    def checked(y: torch.Tensor, backend: str = "torch", seed: int = 0) -> CheckResult:
+        return equipment.check_once((y,), (x,), SOFTMAX, backend, Values((3, 17), dtype, seed))
 
-    first = judged(answer(x))
+    first = checked(answer(x))
     assert first.reason is None
-    assert judged(answer(x)) is first
-    assert judged(answer(x), backend="triton") is first  # whichever kernel gave it
-    assert judged(answer(x), seed=1) is not first  # of other inputs
+    assert checked(answer(x)) is first
+    assert checked(answer(x), backend="triton") is first  # whichever kernel gave it
+    assert checked(answer(x), seed=1) is not first  # of other inputs
     if dtype is torch.float32:  # where a stranger's answer is held to the same tolerance
-        assert judged(answer(x), backend="outside") is first
+        assert checked(answer(x), backend="outside") is first
     for place in range(x.numel()):
         wrong = answer(x)
         wrong.view(-1)[place] *= -1
-        assert "1 of 51 elements" in str(judged(wrong).reason)
-    assert judged(answer(x).roll(1, 1)).reason is not None  # the same numbers in another order
+        assert "1 of 51 elements" in str(checked(wrong).reason)
+    assert checked(answer(x).roll(1, 1)).reason is not None  # the same numbers in another order
 
 
 def test_every_output_is_compared_in_its_own_dtype(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gate, "CHUNK_ELEMENTS", 700)  # two rows at a time
     given = LOGPROB_ENTROPY.make_inputs((5, 300), torch.bfloat16, "cpu", 0)
     logprob, entropy = (y.float() for y in LOGPROB_ENTROPY.reference(*given))
-    verdict = check((logprob, entropy), given, LOGPROB_ENTROPY, "torch")
-    assert (verdict.reason, verdict.relative_error < 1e-5) == (None, True)  # type: ignore[operator]
+    result = check((logprob, entropy), given, LOGPROB_ENTROPY, "torch")
+    assert (result.reason, result.relative_error < 1e-5) == (None, True)  # type: ignore[operator]
     for answer, said in (
         ((logprob, entropy * 1.001), "entropy: 5 of 5 elements differ"),
         ((logprob * torch.tensor([1, 1, 1, 1, torch.nan]), entropy), "logprob: 1 of 5 elements"),

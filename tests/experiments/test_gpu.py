@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import torch
 
-from experiments.worker.place import choose_device
+from experiments.worker.machine import choose_device
 from experiments.worker.timers import CannotTime, Subject, events
-from experiments.worker.trial import Bench, Flush
+from experiments.worker.trial import Equipment, Flush
 from kernels.language import jit, tl
 from tests.conftest import ROOT, Command, once_each, shape
 from tests.experiments import test_timers
@@ -20,13 +20,13 @@ pytestmark = pytest.mark.gpu
 
 
 @pytest.fixture(scope="module")
-def bench() -> Bench:
-    return Bench(choose_device("cuda"))
+def equipment() -> Equipment:
+    return Equipment(choose_device("cuda"))
 
 
-def measured(bench: Bench, target: str, rows: int, cols: int, **how: Any) -> dict[str, Any]:
+def measured(equipment: Equipment, target: str, rows: int, cols: int, **how: Any) -> dict[str, Any]:
     how = {"timer": "events", "cache": "cold"} | how
-    return test_timers.measured(target=target, rows=rows, cols=cols, bench=bench, **how)
+    return test_timers.measured(target=target, rows=rows, cols=cols, equipment=equipment, **how)
 
 
 @pytest.mark.parametrize("timer", ["events", "graph", "chain", "host"])
@@ -43,12 +43,12 @@ def measured(bench: Bench, target: str, rows: int, cols: int, **how: Any) -> dic
     ],
 )
 def test_any_operation_is_timed_on_a_card_and_gives_all_memory_back(
-    bench: Bench, target: str, how: dict[str, Any], status: str, timer: str
+    equipment: Equipment, target: str, how: dict[str, Any], status: str, timer: str
 ) -> None:
-    measured(bench, "tests.doubles.kernels.Good", 64, 64)
+    measured(equipment, "tests.doubles.kernels.Good", 64, 64)
     before = torch.cuda.memory_allocated()
     compared = status == "ok" and "softmax" not in target
-    outcome = measured(bench, target, 4096, 2048, timer=timer, determinism=compared, **how)
+    outcome = measured(equipment, target, 4096, 2048, timer=timer, determinism=compared, **how)
     assert torch.cuda.memory_allocated() == before
     refused = target.endswith("GrowInPlace") and timer == "graph"
     assert outcome["status"] == ("unsupported" if refused else status), outcome["reason"]
@@ -57,8 +57,8 @@ def test_any_operation_is_timed_on_a_card_and_gives_all_memory_back(
         assert outcome["batch_invariant"] is not None
 
 
-def test_rows_tell_the_launch_the_memory_and_the_state_of_the_machine(bench: Bench) -> None:
-    row = measured(bench, "kernels.softmax.hybrid.FusedRow", 512, 1000)
+def test_rows_tell_the_launch_the_memory_and_the_state_of_the_machine(equipment: Equipment) -> None:
+    row = measured(equipment, "kernels.softmax.hybrid.FusedRow", 512, 1000)
     assert [row[name] for name in ("status", "programs", "warps", "spills")] == ["ok", 512, 4, 0]
     assert min(row[name] for name in ("registers", "sm_clock_mhz", "power_w")) > 0
     assert isinstance(row["throttled"], list)
@@ -68,7 +68,7 @@ def test_rows_tell_the_launch_the_memory_and_the_state_of_the_machine(bench: Ben
         ("kernels.softmax.library.Naive", range(2 * size, 4 * size)),
         ("tests.doubles.kernels.GrowInPlace", [0]),
     ):
-        assert measured(bench, target, 1024, 1024)["peak_bytes"] in sizes
+        assert measured(equipment, target, 1024, 1024)["peak_bytes"] in sizes
 
 
 def test_a_lost_cuda_context_costs_its_own_point_alone(sweep: Command) -> None:
@@ -178,10 +178,10 @@ def test_a_host_that_stumbles_leaves_no_mark_and_one_that_waits_for_the_device_i
     ],
 )
 def test_a_cheat_on_a_card_has_no_time(
-    bench: Bench, function: str, status: str, monkeypatch: pytest.MonkeyPatch
+    equipment: Equipment, function: str, status: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(torch.cuda.Event, "elapsed_time", torch.cuda.Event.elapsed_time)
     file = str(ROOT / "tests" / "doubles" / "cheats.py")
     how = {"file": file, "function": function, "operation": "softmax"}
-    outcome = measured(bench, "experiments.worker.outside.Function", 8192, 32000, **how)
+    outcome = measured(equipment, "experiments.worker.outside.Function", 8192, 32000, **how)
     assert outcome["status"] in status.split("|"), outcome.get("reason")

@@ -14,11 +14,11 @@ from experiments.data.jobs import ROOT
 from experiments.data.rows import TIMERS
 from experiments.worker import clock as worker_clock
 from experiments.worker import timers
+from experiments.worker.machine import choose_device
 from experiments.worker.measure import measure
-from experiments.worker.place import choose_device
 from experiments.worker.timers import Call, CannotTime, Protocol, Sampling, Subject, host
 from experiments.worker.timers.graph import cold_buffers
-from experiments.worker.trial import Bench, Flush
+from experiments.worker.trial import Equipment, Flush
 from tests.doubles.cuda import Card
 
 
@@ -119,19 +119,19 @@ def measured(
     rows: int = 4,
     cols: int = 8,
     determinism: bool = False,
-    bench: Bench | None = None,
+    equipment: Equipment | None = None,
     **tunables: Any,
 ) -> dict[str, Any]:
-    """The outcome of a point, as a worker of this process measures it; without a bench on a CPU."""
-    if bench is None:
-        place = choose_device("cpu")
-        bench = Bench(replace(place, device=replace(place.device, l2_bytes=4096)))
+    """The outcome of a point, as a worker of this process measures it; on a CPU if not told."""
+    if equipment is None:
+        cpu = choose_device("cpu")
+        equipment = Equipment(replace(cpu, device=replace(cpu.device, l2_bytes=4096)))
     timing = vars(protocol(sampling_limit_s=30.0)) | {"timer": timer, "cache": cache}
     point = {
         "kernel": {"_target_": target} | tunables, "rows": rows, "cols": cols, "dtype": "float32",
         "seed": 0, "determinism": determinism, "timing": timing,
     }  # fmt: skip
-    return measure(point, bench, lambda stage: None)
+    return measure(point, equipment, lambda stage: None)
 
 
 SPOILS, LATER = ({"how": how, "after": 9} for how in ("spoils", "wrong"))

@@ -15,8 +15,8 @@ import pytest
 from experiments.parent import client
 from experiments.parent.client import Worker, WorkerDied, WorkerError
 from experiments.worker.describe import _unpacked, source_hash
+from experiments.worker.machine import commit
 from experiments.worker.measure import fields_of, recorded
-from experiments.worker.place import commit
 from tests.experiments.test_timers import protocol
 
 

@@ -9,7 +9,7 @@ from experiments.data.files import validated
 from experiments.data.jobs import GridConfig
 from experiments.parent.jobs import compose, with_roofs
 from experiments.parent.record import suspicions
-from experiments.worker.place import foreign
+from experiments.worker.machine import foreign
 from tests.conftest import Composed
 
 

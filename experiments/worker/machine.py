@@ -63,7 +63,7 @@ SLOWDOWNS = {
 
 
 @dataclass(frozen=True)
-class Place:
+class Machine:
     """Where a worker measures."""
 
     torch_device: str  # cuda:0 or cpu
@@ -73,7 +73,7 @@ class Place:
     host_cards: int | None = None  # how many the host has
 
 
-def choose_device(asked: str) -> Place:
+def choose_device(asked: str) -> Machine:
     """Chooses a device: ``cuda``, ``cpu``, or ``auto`` (CUDA where there is one).
 
     Without CUDA the kernels run under Triton's interpreter. Triton decides that when it decorates
@@ -102,9 +102,9 @@ def choose_device(asked: str) -> Place:
         # identifies the card; its UUID cannot be found from it
         mark = hashlib.sha256(uuid.encode()).hexdigest()[:8]
         settings = environment() | {"card": _facts(card, SETUP), "mark": mark}
-        return Place("cuda:0", cuda_device(0), settings, card, ask_nvml("DeviceGetCount"))
+        return Machine("cuda:0", cuda_device(0), settings, card, ask_nvml("DeviceGetCount"))
     cpu = Device(kind="cpu", name=_processor(), l2_bytes=_last_level_cache())
-    return Place("cpu", cpu, environment())
+    return Machine("cpu", cpu, environment())
 
 
 def environment() -> dict[str, Any]:
