@@ -28,7 +28,7 @@ from analysis.estimate import Floats, geometric_mean, holm, log_reach, quantile
 from analysis.figures.style import variant_order
 from analysis.format import Cell, Table, keys_of, number_text, table, texts, write_table
 from analysis.load import Inputs, kernel_name, read_inputs
-from analysis.points import NAMED, PLACE, VISIT, ratios
+from analysis.points import NAMED, POINT, VISIT, ratios
 from analysis.selection import name_variants, timed, undisturbed
 from experiments.data.files import RowsError, write_file
 from experiments.data.statistics import Z95
@@ -40,8 +40,8 @@ ARROW = " → "  # from BASE to HEAD
 # measured between two sweeps of one GPU, by ranges of times
 NOISE: dict[str, Any] = json.loads(Path(__file__).with_name("noise.json").read_text("utf-8"))
 SHOWN = 10  # changed points on the terminal
-PROTOCOL = ["timer", "cache"]
-POINT = ["operation", "kernel", "settings", "rows", "cols", "dtype", "gpu", "card"]
+TIMING = ["timer", "cache"]
+MATCHED_ON = ["operation", "kernel", "settings", "rows", "cols", "dtype", "gpu", "card"]
 CHANGED = ("failed", "slower", "faster", "fixed")
 VERDICTS = (*CHANGED, "unclear", "same", "no time")
 
@@ -53,8 +53,8 @@ def noise_at(times_us: Floats) -> tuple[Floats, Floats, Floats]:
     which ends at ``below_us`` (NaN: no end); 5 % of the ``points`` there exceed ``floor``.
     """
     ranges = pd.DataFrame(NOISE["ranges"])
-    place = np.searchsorted(ranges["below_us"].dropna(), times_us, side="right")
-    scale, df, floor = ranges[["scale", "df", "floor"]].to_numpy(float)[place].T
+    ranked = np.searchsorted(ranges["below_us"].dropna(), times_us, side="right")
+    scale, df, floor = ranges[["scale", "df", "floor"]].to_numpy(float)[ranked].T
     return scale, df, floor
 
 
@@ -121,43 +121,43 @@ def matched(base: pd.DataFrame, head: pd.DataFrame) -> pd.DataFrame:
     """
     rows = name_variants(pd.concat([base, head], ignore_index=True))
     rows["side"] = np.where(np.arange(len(rows)) < len(base), *SIDES)
-    place, tried = [*POINT, *PROTOCOL], rows[PROTOCOL].notna().all(axis=1)
-    known = rows[tried].drop_duplicates(place)[place]
-    never = rows[~tried].drop(columns=PROTOCOL).reset_index().merge(known, "left", POINT)
+    point, tried = [*MATCHED_ON, *TIMING], rows[TIMING].notna().all(axis=1)
+    known = rows[tried].drop_duplicates(point)[point]
+    never = rows[~tried].drop(columns=TIMING).reset_index().merge(known, "left", MATCHED_ON)
     rows = pd.concat([rows[tried], never.set_index("index")]).sort_index(kind="stable")
-    rows[PROTOCOL] = rows[PROTOCOL].fillna("")
+    rows[TIMING] = rows[TIMING].fillna("")
     # edited code leaves stale rows, under another key, before the newest one
-    rows = rows.drop_duplicates([*place, "side", "sweep", "card", "round"], keep="last")
-    sides = _visited(rows, [*place, "side"])
+    rows = rows.drop_duplicates([*point, "side", "sweep", "card", "round"], keep="last")
+    sides = _visited(rows, [*point, "side"])
     points = pd.concat([sides.xs(one, level="side").add_prefix(f"{one}_") for one in SIDES], axis=1)
     counts = [f"{side}_{name}" for side in SIDES for name in ("visits", "rounds", "bad")]
     points[counts] = points[counts].fillna(0).astype(int)
-    points["variant"] = rows.drop_duplicates(place).set_index(place)["variant"]
-    order = ["gpu", "variant", "dtype", "rows", "cols", *PROTOCOL, "card"]
+    points["variant"] = rows.drop_duplicates(point).set_index(point)["variant"]
+    order = ["gpu", "variant", "dtype", "rows", "cols", *TIMING, "card"]
     return points.reset_index().sort_values(order, ignore_index=True)
 
 
-def _visited(rows: pd.DataFrame, place: list[str]) -> pd.DataFrame:
+def _visited(rows: pd.DataFrame, point: list[str]) -> pd.DataFrame:
     """For each set and point: how many visits, their outcomes, and the logarithms of times."""
     # `squares` sums the squared deviations of the rounds, or of the recordings if there are
     # several; `within` is the variance of a single round, from its interval
-    known, bad = undisturbed(rows[timed(rows)], place), rows[rows["status"] != "ok"]
+    known, bad = undisturbed(rows[timed(rows)], point), rows[rows["status"] != "ok"]
     names = ["time_us", "time_low_us", "time_high_us"]
     logs, low, high = (known[name].astype(float).map(np.log) for name in names)
     within = ((high - low).where(low < high, 0.0) / 2 / Z95) ** 2
-    by_place = [known[name] for name in place]
+    by_point = [known[name] for name in point]
     # beside another recording, the rounds of one recording are not independent
-    several = known.groupby(place)["recording"].transform("nunique").gt(1)
+    several = known.groupby(point)["recording"].transform("nunique").gt(1)
     unit = known["recording"].where(several, known["round"].astype(str))
-    means = logs.groupby([*by_place, unit.rename("unit")]).mean()
-    rounds, visits, failed = means.groupby(level=place), rows.groupby(place), bad.groupby(place)
+    means = logs.groupby([*by_point, unit.rename("unit")]).mean()
+    rounds, visits, failed = means.groupby(level=point), rows.groupby(point), bad.groupby(point)
     columns = {
         "visits": visits.size(),
         "bad": failed.size(),
         "rounds": rounds.count(),
         "log": rounds.mean(),
-        "squares": ((means - rounds.transform("mean")) ** 2).groupby(level=place).sum(),
-        "within": within.groupby(by_place).sum(),
+        "squares": ((means - rounds.transform("mean")) ** 2).groupby(level=point).sum(),
+        "within": within.groupby(by_point).sum(),
         "status": failed["status"].first(),
         "reason": failed["reason"].first(),
         "suspect": visits["suspect"].agg(lambda flags: any(map(bool, flags))),
@@ -302,7 +302,7 @@ def paired(first: pd.DataFrame, second: pd.DataFrame) -> pd.DataFrame:
     sides = []
     for rows, role in ((first, "peer"), (second, "ours")):
         # code edited since leaves stale rows before the newest one
-        newest = rows.rename(columns=NAMED).drop_duplicates([*PLACE, *VISIT], keep="last")
+        newest = rows.rename(columns=NAMED).drop_duplicates([*POINT, *VISIT], keep="last")
         sides.append(newest.assign(role=role, label=newest.index, tuned=True))
     return ratios(pd.concat(sides))
 
@@ -326,7 +326,7 @@ def _run_kernels(inputs: Inputs, names: Sequence[str]) -> int:
     (one, other), doubtful = names, sum(side["suspect"].map(bool).sum() for side in sides)
     numbers = ["us", "rival_us", "ratio", "low", "high"]
     found["keys"] = [keys_of(rows, labels)[0] for labels in found["labels"]]
-    found = found[[*PLACE, *numbers, "keys"]].sort_values(PLACE)
+    found = found[[*POINT, *numbers, "keys"]].sort_values(POINT)
     note = (
         f"Geometric mean {geometric_mean(found['ratio']):.3f} over {_many(len(found))}. By 95 % "
         f"intervals {one} is faster at {found['low'].gt(1).sum()} and {other} at "

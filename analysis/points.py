@@ -46,7 +46,7 @@ NEEDS = (
     "timed rows of our kernel beside a public one, such as auto and torch "
     "(make sweep EXPERIMENT=limits)"
 )
-PLACE = ["gpu", "timer", "cache", "rows", "cols", "dtype"]
+POINT = ["gpu", "timer", "cache", "rows", "cols", "dtype"]
 VISIT = ["recording", "round"]
 SPOKEN = ["gpu", "tuned"]  # one set of an operation's rows is used for each of these
 NAMED = {  # columns of rows, and their names here
@@ -56,7 +56,7 @@ NAMED = {  # columns of rows, and their names here
     "compulsory_bytes": "bytes",
 }
 COLUMNS = [
-    *("operation", "set", *PLACE, *VISIT, "kernel", "role", "by", *NAMED, "samples_us"),
+    *("operation", "set", *POINT, *VISIT, "kernel", "role", "by", *NAMED, "samples_us"),
     *("arithmetic_us", "above_roof", "label", "stop_reason", "suspect", "roof", "flops", "tuned"),
 ]
 ENDS = ["ratio", "low", "high"]
@@ -88,7 +88,7 @@ def points(frame: pd.DataFrame, operation: str = OPERATION, ours: str = "") -> p
     ``ours`` is the kernel that stands for us; empty for the one that ``conf/kernel`` names.
 
     Returns:
-        A line per place, visit and kernel in the order of tables: `COLUMNS`, renamed by `NAMED`.
+        A line per point, visit and kernel in the order of tables: `COLUMNS`, renamed by `NAMED`.
         ``role`` is ``ours``, ``peer`` or ``roof``, ``label`` the row's label in ``frame``. Of a
         kernel's settings only the fastest at each visit counts.
     """
@@ -109,15 +109,15 @@ def points(frame: pd.DataFrame, operation: str = OPERATION, ours: str = "") -> p
     here = here.assign(role=role, by=by, operation=operation, tuned=tuned, label=here.index)
     here = here.loc[role != "", [*COLUMNS, "settings"]].astype({"compulsory_bytes": "int64"})
     # an edited kernel leaves stale rows before the newest one
-    visit = [*PLACE, *VISIT]
+    visit = [*POINT, *VISIT]
     here = here.drop_duplicates([*visit, "kernel", "settings"], keep="last")
     here = here.sort_values("time_us", kind="stable").drop_duplicates([*visit, "kernel"])
     roles = here.assign(role=here["role"].mask(here["role"] == ROOF)).groupby(visit)["role"]
     kept = here[roles.transform("nunique") == 2][COLUMNS].rename(columns=NAMED)
     peers, one_set = kept[kept["role"] == "peer"], [*SPOKEN, "set"]
-    places = peers.drop_duplicates([*PLACE, "set"]).groupby(one_set).size()
+    counts = peers.drop_duplicates([*POINT, "set"]).groupby(one_set).size()
     sets = peers.groupby(one_set)["kernel"].agg(["nunique", "size"])
-    sets = sets[places >= ENOUGH * places.groupby(SPOKEN).transform("max")]
+    sets = sets[counts >= ENOUGH * counts.groupby(SPOKEN).transform("max")]
     sets = sets.sort_values(["nunique", "size"]).groupby(SPOKEN).tail(1)
     best = kept[pd.MultiIndex.from_frame(kept[[*SPOKEN, "set"]]).isin(sets.index)]
     order: dict[Any, list[Any]] = {"timer": [*TIMERS], "dtype": [*ITEM_BYTES]}
@@ -152,11 +152,11 @@ def pairs(found: pd.DataFrame, over: str = "peers") -> pd.DataFrame:
 
     Args:
         found: Points of one operation.
-        over: ``peers``: the fastest public kernel at each place; ``roof``: the fastest kernel
+        over: ``peers``: the fastest public kernel at each point; ``roof``: the fastest kernel
             that only moves data; a maker: its fastest kernel; or the name of a kernel.
 
     Returns:
-        A line per place and visit, without suspect visits if a place has others: ``rival_us``,
+        A line per point and visit, without suspect visits if a point has others: ``rival_us``,
         ``us`` and their ``ratio``, the rival's name as ``kernel``, the columns of our row, and
         those of the rival's with ``_rival``. ``less`` is the bytes that our operation moves over
         those that the rival's operation moves; it is 1 unless the rival is a roof.
@@ -167,43 +167,43 @@ def pairs(found: pd.DataFrame, over: str = "peers") -> pd.DataFrame:
         others = found[found["kernel"] == over]
     elif over not in (ROOF, "peers"):
         others = others[others["by"] == over]
-    columns = [*PLACE, *VISIT, "kernel", "us", "samples_us", "bytes", "label", "suspect"]
+    columns = [*POINT, *VISIT, "kernel", "us", "samples_us", "bytes", "label", "suspect"]
     mine = found[found["role"] == "ours"]
-    both = mine.merge(others[columns], on=[*PLACE, *VISIT], suffixes=("", "_rival"))
+    both = mine.merge(others[columns], on=[*POINT, *VISIT], suffixes=("", "_rival"))
     both = both.rename(columns={"us_rival": "rival_us", "kernel": "own", "kernel_rival": "kernel"})
     less = both["bytes"] / both["bytes_rival"] if roof else 1.0
     both = both.assign(ratio=both["rival_us"] / both["us"], less=less)
     if both.empty:
         return both
-    both = undisturbed(both, [*PLACE, "kernel"], "suspect_rival")
-    logs = np.log(both["ratio"]).groupby([both[name] for name in (*PLACE, "kernel")], sort=False)
+    both = undisturbed(both, [*POINT, "kernel"], "suspect_rival")
+    logs = np.log(both["ratio"]).groupby([both[name] for name in (*POINT, "kernel")], sort=False)
     means = logs.mean().reset_index().sort_values("ratio", kind="stable")
-    fastest = means.drop_duplicates(PLACE)[[*PLACE, "kernel"]]
-    return both.merge(fastest, on=[*PLACE, "kernel"])
+    fastest = means.drop_duplicates(POINT)[[*POINT, "kernel"]]
+    return both.merge(fastest, on=[*POINT, "kernel"])
 
 
 def ratios(found: pd.DataFrame, over: str = "peers") -> pd.DataFrame:
-    """How many times as fast as a rival ours is, at each place; `pairs` explains ``over``.
+    """How many times as fast as a rival ours is, at each point; `pairs` explains ``over``.
 
     Over the roof it is the share of the roof's bandwidth that ours reaches: if both move equal
     bytes, the roof's time over ours. Where arithmetic takes longer than the roof, it is the time of
     the arithmetic over ours.
 
     Returns:
-        A line per place: the first of its `pairs`, with ``ratio``, ``low`` and ``high`` over its
+        A line per point: the first of its `pairs`, with ``ratio``, ``low`` and ``high`` over its
         visits, mean ``us`` and ``rival_us``, ``large``, ``short``, ``name``, ``labels``, ``visits``
         (their names and logarithms, for `geomean`) and ``above_roof``: in most visits ours beats
         the roof by more than its interval, no win.
     """
     if over == ROOF:  # where arithmetic takes an unknown time, the time of moving is no bound
         found = found[~(found["flops"].gt(0) & found["arithmetic_us"].isna())]
-    both, places = pairs(found, over), dict[Any, list[Any]]()
+    both, by_point = pairs(found, over), dict[Any, list[Any]]()
     logs = np.log(both["rival_us"] * both["less"] / _held_to_roof(found, both))
     for one in both.assign(log=logs).itertuples(index=False):
-        places.setdefault(tuple(getattr(one, name) for name in PLACE), []).append(one)
+        by_point.setdefault(tuple(getattr(one, name) for name in POINT), []).append(one)
     names = [*ENDS, "us", "rival_us", "above_roof", "labels", "visits"]
-    each = pd.DataFrame((_place(visits, over) for visits in places.values()), columns=names)
-    lines = both.drop_duplicates(PLACE).reset_index(drop=True).assign(**each)
+    each = pd.DataFrame((_visited(visits, over) for visits in by_point.values()), columns=names)
+    lines = both.drop_duplicates(POINT).reset_index(drop=True).assign(**each)
     sizes = lines["rows"].astype(str) + "×" + lines["cols"].astype(str)
     return lines.assign(
         large=lines["bytes"] >= LARGE_BYTES,
@@ -212,8 +212,8 @@ def ratios(found: pd.DataFrame, over: str = "peers") -> pd.DataFrame:
     )
 
 
-def _place(visits: Sequence[Any], over: str) -> dict[str, Any]:
-    """The columns that `ratios` adds, of the lines of `pairs` at one place."""
+def _visited(visits: Sequence[Any], over: str) -> dict[str, Any]:
+    """The columns that `ratios` adds, of the lines of `pairs` at one point."""
     own, recordings = [one.samples_us for one in visits], [one.recording for one in visits]
     mean = estimate.of_rounds([one.samples_us_rival for one in visits], own, recordings=recordings)
     ends = [end * visits[0].less for end in (mean.value, mean.low, mean.high)]
@@ -238,7 +238,7 @@ def mean_share(each: pd.Series) -> float:
 
 
 def geomean(lines: pd.DataFrame) -> Mean | None:
-    """The geometric mean over places, lines of `ratios`, of a rival's time over ours, or None.
+    """The geometric mean over points, lines of `ratios`, of a rival's time over ours, or None.
 
     A time of ours above the roof is no win: in the mean the roof's time replaces it. The interval
     is over recordings if all of them share nearly all points (`NEARLY_ALL`), over the rounds of a
@@ -277,11 +277,11 @@ def geomean(lines: pd.DataFrame) -> Mean | None:
 def _held_to_roof(found: pd.DataFrame, both: pd.DataFrame) -> Floats:
     """Our times, µs; where most visits are above the roof, at least the roof's time."""
     own = both["us"].to_numpy(float)
-    above = both.groupby(PLACE, sort=False)["above_roof"].transform("mean") > 0.5
+    above = both.groupby(POINT, sort=False)["above_roof"].transform("mean") > 0.5
     if not above.any():
         return own
-    roofs = pairs(found, ROOF)[[*PLACE, *VISIT, "rival_us", "less"]]
-    held = both[[*PLACE, *VISIT]].merge(roofs, how="left")
+    roofs = pairs(found, ROOF)[[*POINT, *VISIT, "rival_us", "less"]]
+    held = both[[*POINT, *VISIT]].merge(roofs, how="left")
     return np.where(above, np.fmax(own, held["rival_us"] * held["less"]), own)
 
 

@@ -93,7 +93,7 @@ def collect(arguments: Sequence[str]) -> int:
     version = subprocess.run([ncu, "--version"], capture_output=True, text=True, timeout=60)
     release = re.search(r"Version (\d[\d.]*)", version.stdout)
     about = {"ncu": release and release[1], "cache_control": CACHE_CONTROL}
-    points = {_place(one): one for one in read_models(path, Counters)} if path.exists() else {}
+    points = {_identity(one): one for one in read_models(path, Counters)} if path.exists() else {}
     statuses = Counter[str]()
     for point in read_rows(listed):
         name, word = point.environment["range"], str(point.status if point.expected else "failed")
@@ -109,7 +109,7 @@ def collect(arguments: Sequence[str]) -> int:
             fields["source"] = point.environment["source"]
             fields["environment"] = point.environment | about
             one = Counters.model_validate(fields)
-            points[_place(one)] = one
+            points[_identity(one)] = one
         statuses[word] += 1
     write_records(path, points.values())
     words = [f"{count} {word}" for word, count in statuses.items()]
@@ -119,7 +119,7 @@ def collect(arguments: Sequence[str]) -> int:
     return 1 if wrong or statuses["failed"] else 0
 
 
-def _place(one: Counters) -> tuple[object, ...]:
+def _identity(one: Counters) -> tuple[object, ...]:
     return one.gpu, one.kernel, one.rows, one.cols, one.dtype
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from experiments.data.errors import Parser, SweepFailed, UserError, command
 from experiments.data.files import validated
 from experiments.data.jobs import ROOT, Config
-from experiments.data.rows import Place, Row, recorded_jobs
+from experiments.data.rows import Row, Visit, recorded_jobs
 from experiments.parent.driver import run
 from experiments.parent.jobs import Job, kernel_of_today
 
@@ -56,10 +56,10 @@ def _reproduce(rows: Path, out: Path, dry_run: bool) -> int:
     return max(compared.returncode, int(bool(reasons)))
 
 
-def _jobs_of(root: Path, out: Path, dry_run: bool) -> Iterator[tuple[Job, dict[Place, Row]]]:
+def _jobs_of(root: Path, out: Path, dry_run: bool) -> Iterator[tuple[Job, dict[Visit, Row]]]:
     """Jobs that measure exactly a sweep's recorded points, each with its points' last rows."""
     found = [(one, one.last) for one in recorded_jobs(root) if one.rows]
-    rounds = 1 + max((place[3] for _, rows in found for place in rows), default=0)
+    rounds = 1 + max((visit[3] for _, rows in found for visit in rows), default=0)
     # the folder may be a stranger's: no tracker runs, and only kernels of kernels/ are loaded
     ours = {"out": str(out), "dry_run": dry_run, "rounds": rounds, "tracker": {"backend": "none"}}
     ours |= {"only_failed": False, "only_beside": False, "overwrite": False}
@@ -75,8 +75,8 @@ def _jobs_of(root: Path, out: Path, dry_run: bool) -> Iterator[tuple[Job, dict[P
         except ValueError as error:
             why = f"config.json is no job's configuration: {error}"
             raise UserError(f"{root}: {one.name}: {why}") from None
-        shapes, dtypes = {place[1:3]: 0 for place in rows}, {place[0]: 0 for place in rows}
-        points = frozenset(place[:3] for place in rows)
+        shapes, dtypes = {visit[1:3]: 0 for visit in rows}, {visit[0]: 0 for visit in rows}
+        points = frozenset(visit[:3] for visit in rows)
         yield Job(one.name, new.kernel, config, (*shapes,), (*dtypes,), (), points), rows
 
 

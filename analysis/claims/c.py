@@ -10,7 +10,7 @@ from analysis.published import compared
 
 VOCAB = Where(("vocab",))
 MEASURED = Where(("vocab",), cols=(1024, 32000))  # the widths from 1024 on that C shows
-POINT = Where(rows=8192, cols=32000, dtype="float16")
+EXAMPLE = Where(rows=8192, cols=32000, dtype="float16")
 
 
 @claim("text on C-fig1", "c_fig1")
@@ -68,7 +68,7 @@ def c4(card: Card) -> Parts:
 
     C names no card: only the arithmetic of the times and their ratio are judged.
     """
-    speed = card.ratio("torch", "hybrid_whole", POINT)
+    speed = card.ratio("torch", "hybrid_whole", EXAMPLE)
     yield speed.each("Triton's speed over PyTorch, printed 0.958", about=(0.958, 0.1))
     for kernel, us, gbps in (("torch", 1163.8, 901.02), ("hybrid", 1215.0, 863.02)):
         rate = implied("2MN", 8192, [32000], "float16", [us])

@@ -22,11 +22,11 @@ from analysis.selection import PROTOCOLS, timed, undisturbed
 from experiments.data.jobs import CONF, named_grids, read_yaml
 from experiments.data.rows import ITEM_BYTES
 
-PLACE = ["rows", "cols", "dtype"]
-VISIT = [*beside.PLACE, *beside.VISIT]
+WORKLOAD = ["rows", "cols", "dtype"]
+POINT_VISIT = [*beside.POINT, *beside.VISIT]
 EPSILON = {"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
 CLOCKS = {"events": ("events",), "in a graph": ("chain", "graph")}  # the first in the rows
-Size = int | tuple[int, int | None] | list[int]
+SizeChoice = int | tuple[int, int | None] | list[int]
 
 
 @dataclass(frozen=True)
@@ -38,8 +38,8 @@ class Where:
     """
 
     grids: tuple[str, ...] = ()
-    rows: Size | None = None
-    cols: Size | None = None
+    rows: SizeChoice | None = None
+    cols: SizeChoice | None = None
     dtype: str | None = None
     tuned: bool | None = None
     large: bool | None = None
@@ -56,8 +56,8 @@ class Where:
             else:
                 here &= frame[name].isin(value if isinstance(value, list) else [value])
         if self.grids:
-            listed = [place for name in self.grids for place in named_grids()[name]]
-            here &= pd.MultiIndex.from_frame(frame[PLACE]).isin(listed)
+            listed = [one for name in self.grids for one in named_grids()[name]]
+            here &= pd.MultiIndex.from_frame(frame[WORKLOAD]).isin(listed)
         return frame[here]
 
     def __str__(self) -> str:
@@ -65,7 +65,7 @@ class Where:
         return ", ".join(asked) or "any shape"
 
 
-ANY = Where()
+ANY_SHAPE = Where()
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class Card:
     gpu: str  # as its driver names it
     inputs: Inputs  # of this GPU only: sets of rows are chosen per GPU
 
-    def ratio(self, top: str, bottom: str, where: Where = ANY, mean: bool = False) -> Points:
+    def ratio(self, top: str, bottom: str, where: Where = ANY_SHAPE, mean: bool = False) -> Points:
         """One kernel's time over another's: how many times as fast ``bottom`` is.
 
         ``online,accumulate=float64`` is a kernel with a tunable. A ``top`` of two kernels,
@@ -86,7 +86,7 @@ class Card:
         needs = f"needs timed rows of {top} and {bottom} at {where}"
         rival, sums = tops[0], ["us", "low_us", "high_us"]
         for other in tops[1:]:
-            both = rival.merge(other[[*VISIT, *sums]], on=VISIT, suffixes=("", "_more"))
+            both = rival.merge(other[[*POINT_VISIT, *sums]], on=POINT_VISIT, suffixes=("", "_more"))
             added = {name: both[name] + both[f"{name}_more"] for name in sums}
             rival = both.assign(**added)
             rival["samples_us"] = rival[sums].to_numpy().tolist()
@@ -97,7 +97,7 @@ class Card:
         self,
         over: str,
         clock: str,
-        where: Where = ANY,
+        where: Where = ANY_SHAPE,
         operation: str = OPERATION,
         mean: bool = False,
         as_gap: bool = False,
@@ -118,25 +118,25 @@ class Card:
         lines = lines[lines["cache"].eq("cold") & lines["timer"].eq(timer)]
         return _compared(lines, needs, mean, as_gap)
 
-    def times(self, kernel: str, where: Where = ANY, doubtful: bool = True) -> Points:
-        """A kernel's time at each place, µs; ``doubtful=False`` leaves out times above the roof."""
+    def times(self, kernel: str, where: Where = ANY_SHAPE, doubtful: bool = True) -> Points:
+        """A kernel's time for each workload, µs; ``doubtful=False`` leaves out times above the roof."""
         (found,) = self._timed([kernel], where, doubtful)
-        found = undisturbed(found, PLACE)
+        found = undisturbed(found, WORKLOAD)
         numbers = dict[Any, Estimate]()
-        for at, one in found.groupby(PLACE):
+        for at, one in found.groupby(WORKLOAD):
             samples, recordings = one["samples_us"].tolist(), one["recording"].tolist()
             numbers[at] = of_rounds(samples, recordings=recordings).of(one["label"])
         return Points(numbers, f"needs timed rows of {kernel} at {where}")
 
-    def rates(self, kernel: str, where: Where = ANY) -> Points:
-        """A kernel's effective bandwidth at each place, GB/s, without times above the roof."""
+    def rates(self, kernel: str, where: Where = ANY_SHAPE) -> Points:
+        """A kernel's effective bandwidth for each workload, GB/s, without times above the roof."""
         times, (found,) = self.times(kernel, where, False), self._timed([kernel], where)
-        sizes = (found.groupby(PLACE)["bytes"].max() / 1e3).dropna().to_dict()
+        sizes = (found.groupby(WORKLOAD)["bytes"].max() / 1e3).dropna().to_dict()
         rates = {at: exactly(sizes[at]) / us for at, us in times.numbers.items() if at in sizes}
         return replace(times, numbers=rates)
 
-    def most(self, kernel: str, where: Where = ANY, what: str = "peak_bytes") -> Points:
-        """The largest value of a column of a kernel's rows at each place.
+    def most(self, kernel: str, where: Where = ANY_SHAPE, what: str = "peak_bytes") -> Points:
+        """The largest value of a column of a kernel's rows for each workload.
 
         ``peak_bytes`` is the memory that a call had beyond its inputs, ``epsilons`` ‖y − ref‖ /
         ‖ref‖ in epsilons of the dtype.
@@ -144,10 +144,10 @@ class Card:
         rows = self._rows(kernel, where)
         rows["epsilons"] = rows["relative_error"] / rows["dtype"].map(EPSILON).astype(float)
         rows = rows[(rows["status"] == "ok") & rows[what].lt(math.inf)]
-        numbers = {at: exactly(one[what].max()).of(one.index) for at, one in rows.groupby(PLACE)}
+        numbers = {at: exactly(one[what].max()).of(one.index) for at, one in rows.groupby(WORKLOAD)}
         return Points(numbers, f"needs rows of {kernel} at {where}")
 
-    def counted(self, kernel: str, where: Where = ANY, kind: str = "total") -> Points:
+    def counted(self, kernel: str, where: Where = ANY_SHAPE, kind: str = "total") -> Points:
         """Elements that a kernel's code requests, which are the same on every machine.
 
         ``kind`` is ``reads``, ``writes`` or ``total``.
@@ -159,7 +159,7 @@ class Card:
         ]
         return replace(_moved("counts", lines, kernel, where, kind), exact=True)
 
-    def at_dram(self, kernel: str, where: Where = ANY, kind: str = "total") -> Points:
+    def at_dram(self, kernel: str, where: Where = ANY_SHAPE, kind: str = "total") -> Points:
         """Elements that a kernel moved through DRAM, by this card's counters."""
         lines = [
             (one, one.dram_read_bytes / size, one.dram_write_bytes / size)
@@ -169,7 +169,7 @@ class Card:
         return _moved("counters", lines, kernel, where, kind)
 
     def outcome(
-        self, label: str, kernel: str, *statuses: str, where: Where = ANY, gain: int = 0
+        self, label: str, kernel: str, *statuses: str, where: Where = ANY_SHAPE, gain: int = 0
     ) -> Part:
         """A part that holds if every point of a kernel ended with one of ``statuses``.
 
@@ -191,7 +191,7 @@ class Card:
     def _rows(self, kernel: str, where: Where, frame: Any = None) -> pd.DataFrame:
         """A kernel's rows at ``where``, for each visit to a point the newest one."""
         found = where.of(_of_kernel(self.inputs.main if frame is None else frame, kernel))
-        return found.drop_duplicates(VISIT, keep="last").copy()
+        return found.drop_duplicates(POINT_VISIT, keep="last").copy()
 
     def _timed(
         self, kernels: Sequence[str], where: Where, doubtful: bool = False
@@ -242,7 +242,7 @@ def _compared(lines: pd.DataFrame, needs: str, mean: bool, as_gap: bool = False)
     """Ratios of `analysis.points`, or their mean; gaps are in µs."""
     if as_gap:
         lines = lines.assign(**lines[ENDS].sub(1).mul(lines["us"], axis=0))
-    columns = lines[[*PLACE, *ENDS, "labels"]].itertuples(index=False)
+    columns = lines[[*WORKLOAD, *ENDS, "labels"]].itertuples(index=False)
     numbers = {(m, n, dtype): Estimate(*ends).of(labels) for m, n, dtype, *ends, labels in columns}
     every = Points(numbers, needs, gain=1)
     if not (mean and every):
@@ -269,12 +269,12 @@ def _of_kernel(frame: pd.DataFrame, kernel: str) -> pd.DataFrame:
 
 def _moved(made: str, lines: Iterable[Any], kernel: str, where: Where, kind: str) -> Points:
     """The elements that a kernel moved, from records and their reads and writes."""
-    places = [
+    moved = [
         (kernel_name(one.kernel), one.params, one.rows, one.cols, one.dtype, *each, sum(each))
         for one, *each in lines
     ]
-    columns = ["kernel", "params", *PLACE, "reads", "writes", "total"]
-    found = _of_kernel(pd.DataFrame(places, columns=columns), kernel)
-    mine = where.of(found).drop_duplicates(PLACE, keep="last").sort_values(PLACE)
-    sizes = mine.set_index(PLACE)[kind].map(exactly).to_dict()
+    columns = ["kernel", "params", *WORKLOAD, "reads", "writes", "total"]
+    found = _of_kernel(pd.DataFrame(moved, columns=columns), kernel)
+    mine = where.of(found).drop_duplicates(WORKLOAD, keep="last").sort_values(WORKLOAD)
+    sizes = mine.set_index(WORKLOAD)[kind].map(exactly).to_dict()
     return Points(sizes, f"needs {made} of {kernel} (make {made})")

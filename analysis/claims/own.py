@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from analysis.claims.card import ANY, CLOCKS, Card, Where
+from analysis.claims.card import ANY_SHAPE, CLOCKS, Card, Where
 from analysis.claims.verdict import Part, Parts, Points
 
 H200 = "NVIDIA H200"
@@ -265,7 +265,7 @@ def l35(card: Card) -> Parts:
 
 
 def _both(
-    card: Card, over: str, label: str, least: float, where: Where = ANY, **which: Any
+    card: Card, over: str, label: str, least: float, where: Where = ANY_SHAPE, **which: Any
 ) -> Iterator[Part]:
     """Parts: `Card.rival` is at least ``least``, timed by events and in a graph."""
     for clock in CLOCKS:

@@ -55,7 +55,7 @@ def fact(label: str, holds: bool, expected: str, measured: str) -> Part:
 
 @dataclass(frozen=True)
 class Points:
-    """Numbers with intervals by place (M, N and dtype); () is the place of one number for all."""
+    """Numbers with intervals by workload (M, N and dtype); () is that of one number for all."""
 
     numbers: Mapping[Any, Estimate] = field(default_factory=dict)
     needs: str = ""  # the rows or records to measure, if there are no numbers
@@ -73,7 +73,7 @@ class Points:
         return bool(self.numbers)
 
     def __truediv__(self, other: Points | str) -> Points:
-        """Each number divided by the other's at the same place, or by a formula in M and N."""
+        """Each number divided by the other's of the same workload, or by a formula in M and N."""
         if isinstance(other, str):
             sizes = {at: exactly(elements(other, at[0], at[1])) for at in self.numbers}
             other = replace(self, numbers=sizes)
@@ -82,7 +82,7 @@ class Points:
         return replace(ratio, note=note)
 
     def __add__(self, other: Points) -> Points:
-        """The sum of both numbers at each place that both have."""
+        """The sum of both numbers of each workload that both have."""
         return self._with(other, lambda a, b: exactly(a.value + b.value).of(a.labels + b.labels))
 
     def _with(self, other: Points, operate: Callable[[Estimate, Estimate], Estimate]) -> Points:
@@ -119,11 +119,11 @@ class Points:
         outside = any(one.high < low or one.low > high for one in every)
         outcome = "no" if outside else "yes" if all(inside) else UNDECIDED
         off = {at: max(low - one.value, one.value - high) for at, one in self.numbers.items()}
-        place = max(off, key=lambda at: off[at])
-        found = self.numbers[place]
+        worst = max(off, key=lambda at: off[at])
+        found = self.numbers[worst]
         measured, *ends = map(four_figures, (found.value, found.low, found.high))
         measured += f" [{', '.join(ends)}]" if found.low < found.high else ""
-        measured += " at {}×{} {}".format(*place) if place else ""
+        measured += " at {}×{} {}".format(*worst) if worst else ""
         if len(off) > 1:
             text = f"every point {text}"
             counted = f"{self.range} over {len(off)} points, {sum(inside)} as expected"

@@ -15,7 +15,7 @@ from analysis.figures import style
 from analysis.figures.lines import LineFigure
 from analysis.figures.style import DOT, INK, Figure, Page, file_name, slug, style_of
 from analysis.load import Inputs
-from analysis.points import ENDS, NEEDS, PLACE, SHORT_US
+from analysis.points import ENDS, NEEDS, POINT, SHORT_US
 from analysis.published import OPERATION
 from analysis.selection import TIMERS, Query, Selection
 from experiments.data.cards import datasheet_of
@@ -39,8 +39,8 @@ def _limits(inputs: Inputs) -> list[Page]:
         peer = "public softmax" if operation == OPERATION else f"peer of {operation}"
         longest = found["arithmetic_us"].notna().any()
         roof = f"{'longest' if longest else found['roof'].iloc[0]} roof"
-        shares = inputs.ratios(operation, limit.ROOF)[[*PLACE, *ENDS]]
-        every = inputs.ratios(operation).merge(shares, on=PLACE, suffixes=("", "_share"))
+        shares = inputs.ratios(operation, limit.ROOF)[[*POINT, *ENDS]]
+        every = inputs.ratios(operation).merge(shares, on=POINT, suffixes=("", "_share"))
         for lines in limit.groups(every):
             one, frame = lines.iloc[0], inputs.frame
             card, timer = datasheet_of(one["gpu"]).name, TIMERS.get(one["timer"], one["timer"])

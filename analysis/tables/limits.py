@@ -16,7 +16,7 @@ from analysis.figures.limits import file_of
 from analysis.figures.style import protocol, slug, variant_order
 from analysis.format import BEHIND, Cell, Named, Table, keys_of, number_text, table, texts
 from analysis.load import Inputs
-from analysis.points import ENDS, LARGE_BYTES, MAKERS, PLACE, ROOF, SHORT_US, maker
+from analysis.points import ENDS, LARGE_BYTES, MAKERS, POINT, ROOF, SHORT_US, maker
 from analysis.published import OPERATION
 from analysis.selection import TIMERS, undisturbed
 from experiments.data.cards import datasheet_of
@@ -24,7 +24,7 @@ from experiments.data.jobs import OURS
 from experiments.data.rows import EXPECTED
 from experiments.data.statistics import unconverged
 
-POINT = ["gpu", "rows", "cols", "dtype"]
+BY_GPU = ["gpu", "rows", "cols", "dtype"]
 SPEED = "speed / fastest public"
 PYTORCHS = ("torch", "compile")  # makers of kernels that come with PyTorch
 RIVALS = {"best": "peers", "torch": "torch", "roof": ROOF}  # by the names of columns
@@ -37,8 +37,8 @@ def limits(inputs: Inputs) -> Named:
         failed = _failures(inputs.frame, found)
         every = inputs.ratios(operation)
         for name, over in RIVALS.items():
-            ends = inputs.ratios(operation, over).set_index(PLACE)[ENDS]
-            every = every.join(ends.add_prefix(f"{name}_"), on=PLACE)
+            ends = inputs.ratios(operation, over).set_index(POINT)[ENDS]
+            every = every.join(ends.add_prefix(f"{name}_"), on=POINT)
         for group, lines in zip(*map(limit.groups, (found, every)), strict=True):
             yield file_of("limits", group), _shapes(inputs.frame, group, lines, failed)
 
@@ -48,26 +48,26 @@ def _failures(frame: pd.DataFrame, found: pd.DataFrame) -> Mapping[Any, dict[str
     mine = (frame[["operation", "set"]] == found[["operation", "set"]].iloc[0]).all(axis=1)
     rows = frame[mine & ~frame["status"].isin(EXPECTED)]
     rows = rows[~rows["kernel"].map(maker).isin(["", OURS])]
-    timed = pd.MultiIndex.from_frame(found[[*POINT, "kernel"]])
-    rows = rows[~pd.MultiIndex.from_frame(rows[[*POINT, "kernel"]]).isin(timed)]
+    timed = pd.MultiIndex.from_frame(found[[*BY_GPU, "kernel"]])
+    rows = rows[~pd.MultiIndex.from_frame(rows[[*BY_GPU, "kernel"]]).isin(timed)]
     return {
-        at: dict(zip(one["kernel"], one["status"], strict=True)) for at, one in rows.groupby(POINT)
+        at: dict(zip(one["kernel"], one["status"], strict=True)) for at, one in rows.groupby(BY_GPU)
     }
 
 
 def _shapes(
     frame: pd.DataFrame, group: pd.DataFrame, lines: pd.DataFrame, failures: Mapping[Any, Any]
 ) -> Table:
-    """A line per place of one group; ``lines`` have the ratios of each of `RIVALS`."""
+    """A line per point of one group; ``lines`` have the ratios of each of `RIVALS`."""
     role = group.drop_duplicates("kernel").set_index("kernel")["role"]
     own, first = lines["own"].iloc[0], group.iloc[0]
-    failed = [failures.get(at, {}) for at in lines[POINT].itertuples(index=False, name=None)]
+    failed = [failures.get(at, {}) for at in lines[BY_GPU].itertuples(index=False, name=None)]
     peers = {*role.index[role == "peer"], *(name for one in failed for name in one)}
     roofs = sorted(role.index[role == "roof"], key=variant_order)
     public = [*sorted(peers, key=limit.peer_order), own]
-    alone = undisturbed(group, [*PLACE, "kernel"]).groupby([*PLACE, "kernel"])
+    alone = undisturbed(group, [*POINT, "kernel"]).groupby([*POINT, "kernel"])
     times = alone["us"].agg(geometric_mean).unstack("kernel").reindex(columns=[*roofs, *public])
-    at, lines = lines.set_index(PLACE), lines.reset_index(drop=True)
+    at, lines = lines.set_index(POINT), lines.reset_index(drop=True)
     data = at[["tuned"]].assign(moved_bytes=at["bytes"]).join(times.add_suffix("_us"))
     names = [f"{name}_{end}" for name in RIVALS for end in ENDS]
     data = data.assign(best_peer=at["kernel"]).join(at[[*names, "above_roof"]]).reset_index()
@@ -107,7 +107,7 @@ def headline(inputs: Inputs) -> Named:
         return
     lines, protocol = inputs.ratios(OPERATION), ["gpu", "timer", "cache"]
     lines = lines[(lines[protocol] == lines.iloc[0][protocol]).all(axis=1)]
-    found = inputs.points[OPERATION].merge(lines[PLACE])
+    found = inputs.points[OPERATION].merge(lines[POINT])
     large, tuned = lines["large"], lines["tuned"].astype(bool)
     few = lines["rows"] <= FEW_ROWS
     rival, name = _rival(lines[large] if large.any() else lines)
@@ -160,22 +160,22 @@ def _operations(inputs: Inputs, points: Mapping[str, pd.DataFrame], title: str) 
         if not first["by"].isin(PYTORCHS).any():  # other rivals alone say little
             continue
         every = every[every["gpu"] == first["gpu"].iloc[0]]
-        places = limit.groups(every)[0]
-        if places["large"].any():
-            places = places[places["large"]]
+        points = limit.groups(every)[0]
+        if points["large"].any():
+            points = points[points["large"]]
         same = every["timer"].eq(first["timer"].iloc[0]) & every["large"]
         other = limit.geomean(every[same & ~every["tuned"]])
-        rival, name = _rival(places)
-        found = found.merge(places[PLACE])
+        rival, name = _rival(points)
+        found = found.merge(points[POINT])
         alone = found.loc[found["role"] == "peer", "by"].isin(PYTORCHS).all()
-        answered = _has(places, found, rival)
-        if not (numbers := _summary(inputs, operation, places[answered])):
+        answered = _has(points, found, rival)
+        if not (numbers := _summary(inputs, operation, points[answered])):
             continue
-        failed = limit.geomean(places[~answered])
+        failed = limit.geomean(points[~answered])
         arithmetic = found["arithmetic_us"].notna().any()
         line = {
             "operation": operation,
-            "our kernel": places["own"].iloc[0],
+            "our kernel": points["own"].iloc[0],
             "main rival": name + " (no library)" * bool(alone),
             "if it fails": failed and f"{failed.value:.2f} at {failed.points}",
             "other widths": other and f"{other.value:.2f} at {other.points}",
@@ -218,7 +218,7 @@ def _summary(inputs: Inputs, operation: str, lines: pd.DataFrame) -> dict[str, A
     """The numbers of some lines of `Inputs.ratios` in one, with its rows; empty if of none."""
     if (mean := limit.geomean(lines)) is None:
         return {}
-    shares = inputs.ratios(operation, ROOF)[[*PLACE, "ratio"]].merge(lines[PLACE])["ratio"]
+    shares = inputs.ratios(operation, ROOF)[[*POINT, "ratio"]].merge(lines[POINT])["ratio"]
     slower = lines[lines["high"] < 1].sort_values("ratio")  # the whole interval lies below 1
     labels = sorted({label for one in lines["labels"] for label in one})
     return {
@@ -249,6 +249,6 @@ def _rival(lines: pd.DataFrame) -> tuple[str, str]:
 
 
 def _has(lines: pd.DataFrame, found: pd.DataFrame, kernel: str) -> pd.Series:
-    """Which lines lie at a place where ``kernel`` has a time."""
-    timed = pd.MultiIndex.from_frame(found.loc[found["kernel"] == kernel, PLACE])
-    return pd.Series(pd.MultiIndex.from_frame(lines[PLACE]).isin(timed), lines.index)
+    """Which lines lie at a point where ``kernel`` has a time."""
+    timed = pd.MultiIndex.from_frame(found.loc[found["kernel"] == kernel, POINT])
+    return pd.Series(pd.MultiIndex.from_frame(lines[POINT]).isin(timed), lines.index)

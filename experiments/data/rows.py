@@ -37,7 +37,7 @@ ROWS, PACKED_ROWS = "rows.jsonl", "rows.jsonl.gz"  # of a job, and of a whole re
 CONFIG, JOBS = "config.json", "jobs.jsonl.gz"  # of a job, and of all jobs
 COUNTERS = "counters.jsonl"
 SMALL = ("sweep.json", "variants.json", COUNTERS)
-Place = tuple[str, int, int, int]
+Visit = tuple[str, int, int, int]  # of a point: dtype, rows, cols and round
 
 Status = Literal[
     "ok", "incorrect", "implausible", "unsupported", "out_of_memory", "compile_error",
@@ -177,8 +177,8 @@ class RecordedJob(NamedTuple):
     rows: list[Row]  # in the order of writing
 
     @property
-    def last(self) -> dict[Place, Row]:
-        """The last row of each point, by dtype, rows, cols and round."""
+    def last(self) -> dict[Visit, Row]:
+        """The last row of each visit."""
         return {(row.dtype, row.rows, row.cols, row.round): row for row in self.rows}
 
 

@@ -24,7 +24,7 @@ from experiments.parent.record import Ledger, folder_lock, outcome_of, row_of, s
 from experiments.parent.summary import Progress, print_estimate, print_summary, time_spent
 from experiments.wandb import mirror, tracker_of
 
-NEAR = attrgetter("round", "job.shard", "place")  # what neighbours in time have in common
+NEAR = attrgetter("round", "job.shard", "workload")  # what neighbours in time have in common
 
 
 def run(jobs: Iterable[Job], cards: Any = (0,)) -> list[tuple[str, Row]]:
@@ -146,7 +146,7 @@ class Sweep:
                     return
 
     def _right_beside(self, point: Point) -> bool:
-        """Whether a kernel from outside has a right answer in the same place and round."""
+        """Whether a kernel from outside has a right answer at the same workload and round."""
         beside = [x for x in self.plan.points if x.job.is_outside and NEAR(x) == NEAR(point)]
         return any(row.status == "ok" for row in self.ledger.rows_of(x.identity for x in beside))
 

@@ -56,8 +56,8 @@ class Point:
         return self.key, self.card, self.round
 
     @property
-    def place(self) -> tuple[str, int, int]:
-        """What its neighbours in time share: dtype, rows, cols."""
+    def workload(self) -> tuple[str, int, int]:
+        """Dtype, rows and cols, which its neighbours in time share."""
         return self.declared["dtype"], self.declared["rows"], self.declared["cols"]
 
     @property
@@ -84,7 +84,7 @@ class Point:
         return OVERHEAD_S + COMPILE_S.get(backend, 0.0) + sampling_s
 
     def __str__(self) -> str:
-        dtype, rows, cols = self.place
+        dtype, rows, cols = self.workload
         return f"{self.job.label} {rows}×{cols} {dtype}"
 
 
@@ -117,7 +117,7 @@ def _interleave(points: Iterable[Point], seed: int, round_: int) -> list[Point]:
     dice = random.Random(f"{seed}/{round_}")
     rank = defaultdict[tuple[str, int, int], float](dice.random)
     # the kernels of a shape are shuffled as well: none always follows the same one
-    return sorted(points, key=lambda one: (rank[one.place], one.waits, dice.random()))
+    return sorted(points, key=lambda one: (rank[one.workload], one.waits, dice.random()))
 
 
 @dataclass
@@ -161,9 +161,9 @@ def make_plan(jobs: Sequence[Job], pool: WorkerPool) -> Plan:
 
 def _points_of(job: Job, variant: Mapping[str, Any], worker: Worker) -> list[Point]:
     """The points of a job, in round 0 on the worker's card."""
-    place = worker.card, 0, worker.handshake["device"]["name"], worker.handshake["device"]["kind"]
+    where = worker.card, 0, worker.handshake["device"]["name"], worker.handshake["device"]["kind"]
     return [
-        Point(job, key_of(job, variant, one, worker.handshake), *place, variant, one)
+        Point(job, key_of(job, variant, one, worker.handshake), *where, variant, one)
         for one in variant["points"]
         if not job.only or (one["dtype"], one["rows"], one["cols"]) in job.only
     ]

@@ -35,7 +35,7 @@ NOMINAL = "nominal: one operation of the library, taken to read and write once"
 # those of SHAPED read only its shape.
 PICKING = {"gather": "index", "nll_loss_forward": "target"}
 SHAPED = ("nll_loss_backward",)
-NOTHING = dict.fromkeys(("loads", "stores", "load_bytes", "store_bytes"), 0)
+NO_REQUESTS = dict.fromkeys(("loads", "stores", "load_bytes", "store_bytes"), 0)
 OVERWRITERS = ("copy_", "fill_", "zero_", "normal_", "uniform_", "random_", "exponential_")
 # All forms of access, block pointers and descriptors too, end in these methods of the interpreter's
 # builder. For each: its requests, and which of its arguments are the pointers and the mask.
@@ -147,11 +147,11 @@ class Recorder(TorchDispatchMode):
 
     def meet(self, name: str, tensor: torch.Tensor) -> bool:
         """Registers a tensor's memory under a name; returns whether it is new."""
-        place = tensor.untyped_storage().data_ptr()
-        if place in self._tensors:
+        address = tensor.untyped_storage().data_ptr()
+        if address in self._tensors:
             return False
-        self._tensors[place] = tensor
-        self._found[place] = {"name": name, "dtype": str(tensor.dtype)[6:], **NOTHING}
+        self._tensors[address] = tensor
+        self._found[address] = {"name": name, "dtype": str(tensor.dtype)[6:], **NO_REQUESTS}
         return True
 
     def rename(self, tensor: torch.Tensor, name: str) -> None:
@@ -196,13 +196,13 @@ class Recorder(TorchDispatchMode):
             lanes = np.broadcast_to(active, np.shape(pointers.data)).astype(bool)
             addresses = np.asarray(pointers.data).astype(np.int64)[lanes]
             width = max(1, pointers.get_element_ty().primitive_bitwidth // 8)
-            for place, tensor in self._tensors.items():
-                end = place + tensor.untyped_storage().nbytes()
-                inside = (addresses >= place) & (addresses < end)
-                self._add(place, kinds, int(inside.sum()) * width, tensor.itemsize)
+            for address, tensor in self._tensors.items():
+                end = address + tensor.untyped_storage().nbytes()
+                inside = (addresses >= address) & (addresses < end)
+                self._add(address, kinds, int(inside.sum()) * width, tensor.itemsize)
                 addresses = addresses[~inside]
             if addresses.size:  # memory that no tensor of the call owns
-                other = {"name": "other", "dtype": f"{width} bytes", **NOTHING}
+                other = {"name": "other", "dtype": f"{width} bytes", **NO_REQUESTS}
                 self._found.setdefault(-width, other)
                 self._add(-width, kinds, addresses.size * width, width)
             return original(builder, *arguments, **options)
@@ -252,10 +252,10 @@ class Recorder(TorchDispatchMode):
                 loads += [] if unread else [tensor]
         return loads, stores
 
-    def _add(self, place: int, kinds: Sequence[str], size: int, width: int) -> None:
+    def _add(self, address: int, kinds: Sequence[str], size: int, width: int) -> None:
         for kind in kinds:
-            self._found[place][f"{kind}_bytes"] += size
-            self._found[place][f"{kind}s"] += size // width
+            self._found[address][f"{kind}_bytes"] += size
+            self._found[address][f"{kind}s"] += size // width
 
 
 def _tensors(value: Any) -> list[torch.Tensor]:

@@ -11,7 +11,7 @@ import pytest
 
 from analysis.__main__ import main
 from analysis.claims import judge_own
-from analysis.claims.card import ANY, Card, Where
+from analysis.claims.card import ANY_SHAPE, Card, Where
 from analysis.claims.verdict import Part, Points, claim, fact, judge_claim
 from analysis.estimate import Estimate
 from analysis.load import Inputs, Records, load
@@ -75,10 +75,10 @@ def test_two_calls_add_up_and_a_tunable_keeps_variants_apart(tmp_path: Path) -> 
         ("quack", "events", Where(short=True), {"as_gap": True}, 10.0),
         ("roof", "events", Where(large=True), {}, 0.95),
         ("roof", "events", Where(short=True), {"as_gap": True}, -1.0),
-        ("peers", "events", ANY, {"mean": True}, 2.4**0.5),
-        ("peers", "in a graph", ANY, {}, 0.9),
+        ("peers", "events", ANY_SHAPE, {"mean": True}, 2.4**0.5),
+        ("peers", "in a graph", ANY_SHAPE, {}, 0.9),
         ("peers", "events", Where(tuned=False), {}, 0.8),
-        ("quack", "events", ANY, {"operation": "cross_entropy", "mean": True}, 1.25),
+        ("quack", "events", ANY_SHAPE, {"operation": "cross_entropy", "mean": True}, 1.25),
     ],
 )
 def test_our_kernel_is_compared_with_its_rivals_at_the_points_named(
@@ -254,7 +254,7 @@ def test_our_claims_are_judged_where_our_kernels_have_rows(tmp_path: Path) -> No
     assert (found["L4"].verdict, found["L7"].verdict) == ("not measured", "not measured")
 
 
-def test_numbers_are_picked_divided_and_added_place_by_place() -> None:
+def test_numbers_are_picked_divided_and_added_workload_by_workload() -> None:
     many = points(3, 1, 2, 8)
     assert [many.pick(share).numbers[()].value for share in (0, 0.5, 1)] == [1, 2, 8]
     assert many.pick(0.5).each("most", above=2).outcome == "no", "half of them are not most"

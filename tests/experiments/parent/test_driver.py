@@ -128,7 +128,7 @@ def test_a_sweep_visits_whole_rounds_each_in_an_order_of_its_own(
         points: list[Point] = []
         monkeypatch.setattr(driver, "print_estimate", points.extend)
         assert sweep(*MANY, *more).status == 0
-        return [(p.round, "{1}×{2}".format(*p.place), p.job.label) for p in points]
+        return [(p.round, "{1}×{2}".format(*p.workload), p.job.label) for p in points]
 
     points = planned()
     assert [round_ for round_, _, _ in points] == sorted(round_ for round_, _, _ in points)
