@@ -119,7 +119,7 @@ class Card:
         return _compared(lines, needs, mean, as_gap)
 
     def times(self, kernel: str, where: Where = ANY_SHAPE, doubtful: bool = True) -> Points:
-        """A kernel's time for each workload, µs; ``doubtful=False`` leaves out times above the roof."""
+        """A kernel's time for each workload, µs; without ``doubtful`` none above the roof."""
         (found,) = self._timed([kernel], where, doubtful)
         found = undisturbed(found, WORKLOAD)
         numbers = dict[Any, Estimate]()

@@ -160,22 +160,22 @@ def _operations(inputs: Inputs, points: Mapping[str, pd.DataFrame], title: str) 
         if not first["by"].isin(PYTORCHS).any():  # other rivals alone say little
             continue
         every = every[every["gpu"] == first["gpu"].iloc[0]]
-        points = limit.groups(every)[0]
-        if points["large"].any():
-            points = points[points["large"]]
+        here = limit.groups(every)[0]
+        if here["large"].any():
+            here = here[here["large"]]
         same = every["timer"].eq(first["timer"].iloc[0]) & every["large"]
         other = limit.geomean(every[same & ~every["tuned"]])
-        rival, name = _rival(points)
-        found = found.merge(points[POINT])
+        rival, name = _rival(here)
+        found = found.merge(here[POINT])
         alone = found.loc[found["role"] == "peer", "by"].isin(PYTORCHS).all()
-        answered = _has(points, found, rival)
-        if not (numbers := _summary(inputs, operation, points[answered])):
+        answered = _has(here, found, rival)
+        if not (numbers := _summary(inputs, operation, here[answered])):
             continue
-        failed = limit.geomean(points[~answered])
+        failed = limit.geomean(here[~answered])
         arithmetic = found["arithmetic_us"].notna().any()
         line = {
             "operation": operation,
-            "our kernel": points["own"].iloc[0],
+            "our kernel": here["own"].iloc[0],
             "main rival": name + " (no library)" * bool(alone),
             "if it fails": failed and f"{failed.value:.2f} at {failed.points}",
             "other widths": other and f"{other.value:.2f} at {other.points}",
