@@ -204,7 +204,7 @@ def _records(kind: type[R], paths: Iterable[Path]) -> tuple[R, ...]:
         for one in read_models(path, kind):
             texts = {k: shown(v) for k, v in vars(one).items() if isinstance(v, str | dict)}
             record = one.model_copy(update=texts)
-            known[key_of(record.model_dump()), str(getattr(record, "gpu", ""))] = record
+            known[record_key(record.model_dump()), str(getattr(record, "gpu", ""))] = record
     return tuple(known[key] for key in sorted(known))
 
 
@@ -221,7 +221,7 @@ def kernel_name(label: str) -> str:
     return label.split(",")[0]
 
 
-def key_of(record: Mapping[str, Any]) -> Key:
+def record_key(record: Mapping[str, Any]) -> Key:
     """The key that a row and a record of the same variant, shape and dtype share."""
     params = json.dumps(record["params"], sort_keys=True, default=str)
     name = kernel_name(record["kernel"])

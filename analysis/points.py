@@ -20,7 +20,7 @@ import pandas as pd
 from analysis import estimate
 from analysis.estimate import Estimate, Floats, geometric_mean
 from analysis.published import OPERATION
-from analysis.selection import TIMERS, timed, undisturbed
+from analysis.selection import TIMER_NAMES, timed, undisturbed
 from experiments.data.jobs import OURS, kernel_makers, named_grids
 from experiments.data.rows import ITEM_BYTES
 
@@ -97,7 +97,7 @@ def points(frame: pd.DataFrame, operation: str = OPERATION, ours: str = "") -> p
     known = sorted(frame.loc[mine, "kernel"].unique())
     own = ours or next((name for name in known if maker(name) == OURS), "")
     here = frame[mine | frame["operation"].isin(roofs)]
-    here = here[timed(here) & here["timer"].isin(list(TIMERS))].dropna(subset="compulsory_bytes")
+    here = here[timed(here) & here["timer"].isin([*TIMER_NAMES])].dropna(subset="compulsory_bytes")
     mine, by = here["operation"] == operation, here["kernel"].map(maker)
     # an A/A sweep has each kernel under two marked names; those are no rivals
     role = pd.Series("", here.index, dtype=object)
@@ -120,7 +120,7 @@ def points(frame: pd.DataFrame, operation: str = OPERATION, ours: str = "") -> p
     sets = sets[counts >= ENOUGH * counts.groupby(SPOKEN).transform("max")]
     sets = sets.sort_values(["nunique", "size"]).groupby(SPOKEN).tail(1)
     best = kept[pd.MultiIndex.from_frame(kept[[*SPOKEN, "set"]]).isin(sets.index)]
-    order: dict[Any, list[Any]] = {"timer": [*TIMERS], "dtype": [*ITEM_BYTES]}
+    order: dict[Any, list[Any]] = {"timer": [*TIMER_NAMES], "dtype": [*ITEM_BYTES]}
     order |= {"tuned": [True, False], "gpu": [*best["gpu"].value_counts().index]}
     return best.sort_values(
         ["gpu", "timer", "cache", "tuned", "rows", "cols", "dtype", "kernel", *VISIT],

@@ -90,7 +90,7 @@ def series(name: str) -> Series:
 
 
 @cache
-def compared() -> tuple[Line, ...]:
+def worked_example() -> tuple[Line, ...]:
     """Every number of C's worked example, row by row; for the first row also the block sums.
 
     The right numbers are computed here in float32, block by block.

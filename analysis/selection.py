@@ -12,14 +12,14 @@ from analysis.published import OPERATION
 from experiments.data.rows import ITEM_BYTES
 
 # Timers and their names on pages, in the order in which figures prefer them.
-TIMERS = {
+TIMER_NAMES = {
     "events": "CUDA events",
     "chain": "graph in a chain",
     "graph": "graph after itself",
     "host": "host clock",
 }
 # Timer and cache in the order in which figures prefer them. A line never mixes protocols.
-PROTOCOLS = tuple((timer, cache) for cache in ("cold", "warm") for timer in TIMERS)
+PROTOCOLS = tuple((timer, cache) for cache in ("cold", "warm") for timer in TIMER_NAMES)
 SOURCED = (  # the variants that the sources describe, and what they compare them with
     *("naive", "naive_script", "torch", "three_pass", "fused", "fused_row"),
     *("hybrid", "hybrid_whole", "hybrid_capped", "online"),

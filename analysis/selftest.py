@@ -17,8 +17,8 @@ from analysis.__main__ import finish
 from analysis.compare import paired
 from analysis.figures.style import protocol
 from analysis.format import table, texts, write_table
-from analysis.load import key_of, read_inputs
-from analysis.selection import TIMERS, timed
+from analysis.load import read_inputs, record_key
+from analysis.selection import TIMER_NAMES, timed
 from experiments.data.cards import datasheet_of
 from experiments.data.files import RowsError
 from experiments.data.records import Counters
@@ -130,10 +130,10 @@ def timer_lines(frame: pd.DataFrame, counters: Iterable[Counters] = ()) -> list[
     rows = rows.assign(kernel=rows["kernel"].str.partition("-")[0])
     point = ["gpu", "cache", "kernel", "settings", "rows", "cols", "dtype"]
     times = rows.pivot_table("time_us", point, "timer", "median")
-    counted = {(one.gpu, "cold", *key_of(one.model_dump())): one.kernel_us for one in counters}
+    counted = {(one.gpu, "cold", *record_key(one.model_dump())): one.kernel_us for one in counters}
     times[PROFILER] = [counted.get(at, math.nan) for at in times.index]
     for (gpu, cache), mine in times.groupby(["gpu", "cache"]):
-        for first, second in combinations(filter(times.__contains__, (*TIMERS, PROFILER)), 2):
+        for first, second in combinations(filter(times.__contains__, (*TIMER_NAMES, PROFILER)), 2):
             both = mine[[first, second]].dropna()
             for text, each in both.groupby(_range(both[second]), observed=True):
                 line = {

@@ -31,12 +31,12 @@ from experiments.data.rows import CONFIG, JOBS, PACKED_ROWS, ROWS, Row, pack
 from experiments.data.statistics import median
 
 SHOWN = 20  # problems that are listed
-MOST = 100  # problems reported of one file; a file of another kind would fail on every line
+MOST_PROBLEMS = 100  # of one file; a file of another kind would fail on every line
 MOST_ROWS = 200_000  # rows of a folder; a card's recordings have some ten thousand
 TEXT = re.compile(r'"(?:[^"\\]|\\.)*"')  # a string of JSON
 TARGET = re.compile(r'"\w*target_?": *"([^"]*)"')  # the code that a kernel or a configuration names
-OURS = re.compile(r"((kernels|tests\.doubles)(\.\w+)+)?", re.ASCII)
-BEYOND_L2 = 4  # times L2: of a matrix that large, L2 keeps next to nothing
+OUR_TARGETS = re.compile(r"((kernels|tests\.doubles)(\.\w+)+)?", re.ASCII)
+TIMES_L2 = 4  # times L2: of a matrix that large, L2 keeps next to nothing
 LISTS = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
 LOCAL, FACTS = set(LISTS["local"]), set(LISTS["facts"])
 PRIVATE: dict[str, str] = LISTS["private"]
@@ -66,7 +66,7 @@ def run(options: argparse.Namespace) -> int:
         raise RowsError(f"{folder}: no such folder; name the whole folder of a sweep")
     if out is not None and (out.exists() or out.is_symlink()):
         raise RowsError(f"--out {out}: something is there already; name a new folder")
-    found = check(folder)
+    found = check_folder(folder)
     if not found.rows and not found.problems:
         raise RowsError(f"{folder}: no {ROWS} or {PACKED_ROWS} below it; name a sweep's folder")
     if count := len(found.problems):
@@ -98,7 +98,7 @@ class Findings:
         self.problems.append(f"{visible(str(where), 200)}: {visible(fault, 200)}; {remedy}")
 
 
-def check(folder: Path) -> Findings:
+def check_folder(folder: Path) -> Findings:
     """Checks all files that a sweep writes: each row by itself, then rows against each other."""
     found, files = Findings(), list[Path]()
     for path in folder.rglob("*"):
@@ -131,7 +131,7 @@ def _read(top: Path, path: Path, found: Findings) -> None:
     lines = [(0, (top / path).read_bytes(), False)] if whole else read_lines(top / path)
     for number, line, torn in lines:
         where = str(path) if whole else f"{path}:{number}"
-        if len(found.problems) > begun + MOST or len(found.rows) > MOST_ROWS:
+        if len(found.problems) > begun + MOST_PROBLEMS or len(found.rows) > MOST_ROWS:
             return found.problem(path, "too many problems, or rows", "name one sweep")
         try:
             if MODELS[path.name] is Row:
@@ -195,7 +195,7 @@ def contradictions(row: Row) -> Iterator[str]:
     if card.peak_gbps is None or card.l2_bytes is None or row.timer == "chain":
         return
     # a large matrix is not in L2; with a cold L2 at least half of the bytes come from memory
-    large = size > BEYOND_L2 * card.l2_bytes
+    large = size > TIMES_L2 * card.l2_bytes
     reached = gbps(size / (1 if large else 2), row.time_us)
     if (large or row.cache == "cold") and reached > card.peak_gbps:
         yield f"{reached:,.0f} GB/s, and {card.name} has {card.peak_gbps:,.0f}"
@@ -206,7 +206,7 @@ def private_texts(text: str) -> Iterator[str]:
     for one in sorted(set(TEXT.findall(text))):
         if kind := private(one):
             yield f"{kind}: {visible(json.loads(one), 80)!r}"
-    for one in sorted({name for name in TARGET.findall(text) if not OURS.fullmatch(name)}):
+    for one in sorted({name for name in TARGET.findall(text) if not OUR_TARGETS.fullmatch(name)}):
         yield f"code that is not of this project: {visible(one, 80)!r}"
 
 
@@ -217,6 +217,6 @@ def private(text: str) -> str:
     own = "|".join(re.escape(name) for name in names if len(name) > 3 and name not in USUAL)
     # a contributor checks on the machine that measured, so its own names are private too
     kinds = PRIVATE | ({"a name of this machine": rf"\b({own})\b"} if own else {})
-    if OURS.fullmatch(known := json.loads(text)):
+    if OUR_TARGETS.fullmatch(known := json.loads(text)):
         return ""
     return next((kind for kind, pattern in kinds.items() if re.search(pattern, known)), "")

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 OUTPUTS = Path("outputs") / "bench"
 INSPECT_LIMIT_S = 60.0
-NOISE = ROOT / "analysis" / "noise.json"  # how much equal sweeps of a card differ, by time
+NOISE_FILE = ROOT / "analysis" / "noise.json"  # how much equal sweeps of a card differ, by time
 CPU_NOISE = 0.2  # one function in two processes on a shared CPU differed by up to 17 %
 COLUMNS = ("M×N", "dtype", "kernel", "µs", "of roof", "× torch", "× best other", "verdict")
 IMPORTS = {"torch": "import torch", "triton": "import triton", "tl": "import triton.language as tl"}
@@ -254,7 +254,7 @@ def _verdict(row: Row, line: Mapping[str, Any]) -> str:
         return "; ".join(["nothing to compare with", *left_out])
     floor = CPU_NOISE
     if row.device == "cuda":  # equal sweeps on an H200 exceed the floor in at most 5 % of cases
-        ranges = json.loads(NOISE.read_text(encoding="utf-8"))["ranges"]
+        ranges = json.loads(NOISE_FILE.read_text(encoding="utf-8"))["ranges"]
         floor = next(x["floor"] for x in ranges if row.time_us < (x["below_us"] or math.inf))
     slower = "slower" if line["over_best_high"] < 1 - floor else "no difference"
     doubts = {reason.partition(":")[0] for reason in row.suspect}

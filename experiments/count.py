@@ -17,7 +17,7 @@ from experiments.worker.machine import choose_device
 
 # 198×99 is two odd squares; a row of 1000 fits one tile of most variants, 8192 fits no tile
 SHAPES = ((198, 99), (3, 1000), (5, 8192))
-DTYPES = ("float32", "float16", "bfloat16")
+COUNTED_DTYPES = ("float32", "float16", "bfloat16")
 
 
 def run(out: Path, names: Iterable[str] = ()) -> None:
@@ -38,7 +38,7 @@ def run(out: Path, names: Iterable[str] = ()) -> None:
     counts: list[Count] = []
     for name in names or every:
         kernel = build_kernel({k: v for k, v in files[name].items() if k not in NOT_TUNABLES})
-        points = [(shape, getattr(torch, dtype)) for dtype in DTYPES for shape in SHAPES]
+        points = [(shape, getattr(torch, dtype)) for dtype in COUNTED_DTYPES for shape in SHAPES]
         mine = [count(name, kernel, *point, device) for point in points]
         counts += mine
         verdicts = (c.difference or (c.reason if c.method == "none" else None) for c in mine)

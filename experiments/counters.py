@@ -61,7 +61,7 @@ RANGES = "Push/Pop_Range"
 CACHE_CONTROL = "none, L2 flushed before the call"  # older records: all, before each launch
 
 
-def collect(arguments: Sequence[str]) -> int:
+def collect_counters(arguments: Sequence[str]) -> int:
     """Profiles what the arguments of ``experiments.run`` ask for, and records it.
 
     Returns:
@@ -172,4 +172,4 @@ if __name__ == "__main__":
     if {"-h", "--help"} & {*sys.argv}:
         print(__doc__)
     else:
-        sys.exit(command(lambda: collect(sys.argv[1:])))
+        sys.exit(command(lambda: collect_counters(sys.argv[1:])))

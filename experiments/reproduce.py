@@ -45,7 +45,7 @@ def _reproduce(rows: Path, out: Path, dry_run: bool) -> int:
             run([job for job, _ in jobs], sorted({r.card for _, old in jobs for r in old.values()}))
         again = {(one.name, at): row for one in recorded_jobs(to) for at, row in one.last.items()}
         for job, old in jobs:
-            reasons.update(difference(row, again.get((job.name, at))) for at, row in old.items())
+            reasons.update(deviation(row, again.get((job.name, at))) for at, row in old.items())
     if dry_run:
         return 0
     print(f"\n{reasons.pop('', 0):,} points were measured again as recorded.")
@@ -80,7 +80,7 @@ def _jobs_of(root: Path, out: Path, dry_run: bool) -> Iterator[tuple[Job, dict[V
         yield Job(one.name, new.kernel, config, (*shapes,), (*dtypes,), (), points), rows
 
 
-def difference(old: Row, new: Row | None) -> str:
+def deviation(old: Row, new: Row | None) -> str:
     """What differs if a point has another key or status; empty if both are the same."""
     if new is None or (new.key, new.status) == (old.key, old.status):
         return "" if new else "it was not measured"

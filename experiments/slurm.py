@@ -34,7 +34,7 @@ from experiments.wandb import tracker_of, upload
 
 SHUTDOWN_S = 15  # Slurm warns this long before the time limit; all rows are on disk by then
 SQUEUE_LIMIT_S = 60
-WORDS = ("new", "queued", "running", "done", "failed")
+PHASES = ("new", "queued", "running", "done", "failed")
 # Slurm's names for the states of unfinished jobs; any other state means that the job has ended.
 QUEUED = {"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT"}
 RUNNING = {"RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "RESIZING", "SIGNALING", "STAGE_OUT"}
@@ -43,7 +43,7 @@ States = Mapping[str, str] | None  # Slurm's state of each job; None if Slurm do
 
 
 class State(NamedTuple):
-    """The state of a shard: one of ``WORDS``, why its job ended too early, and its points."""
+    """The state of a shard: one of ``PHASES``, why its job ended too early, and its points."""
 
     word: str
     why: str
@@ -82,7 +82,7 @@ def run(composed: Iterable[Job], **given: Any) -> None:
         shards = divide(jobs, out, on_card=given.get("gres") is not None)
         known = read_object(file)
         queue = _queue_states(known.values())
-        rows = {shard: rows_of(out / "shards" / shard, mine) for shard, mine in shards.items()}
+        rows = {shard: last_rows(out / "shards" / shard, mine) for shard, mine in shards.items()}
         states = {
             shard: state_of(mine, [row for row, _ in rows[shard]], known.get(shard, ""), queue)
             for shard, mine in shards.items()
@@ -92,7 +92,7 @@ def run(composed: Iterable[Job], **given: Any) -> None:
             name = " ".join(shards[shard][0].shard)
             print(f"{state.word:8} {state.done:>5}/{state.points}  {name}  {state.why}")
         words = Counter(state.word for state in states.values())
-        print(f"{len(shards)} shards: " + ", ".join(f"{words[word]} {word}" for word in WORDS))
+        print(f"{len(shards)} shards: " + ", ".join(f"{words[word]} {word}" for word in PHASES))
         if dry_run or due:
             if due and not dry_run:
                 numbers = submit(executor, [shards[shard] for shard in due], sweep_name(out))
@@ -181,7 +181,7 @@ def submit(executor: Any, due: Sequence[Sequence[Job]], sweep: str) -> list[str]
         raise UserError(f"Slurm takes no job: {words}") from None
 
 
-def rows_of(folder: Path, jobs: Iterable[Job]) -> list[tuple[Row, str]]:
+def last_rows(folder: Path, jobs: Iterable[Job]) -> list[tuple[Row, str]]:
     """The last row of each point of a shard's jobs, each with its job's label."""
     labels = {job.name: job.label for job in jobs}
     known = [one for one in recorded_jobs(folder) if one.name in labels]

@@ -33,7 +33,7 @@ from experiments.parent.client import child_environment
 from experiments.parent.jobs import Job
 
 AXES = {"M": "rows", "N": "cols", "round": "round"}
-METRICS = ("time_us", "time_low_us", "time_high_us", *DERIVED, "model_bytes", "flops", "peak_bytes",
+LOGGED = ("time_us", "time_low_us", "time_high_us", *DERIVED, "model_bytes", "flops", "peak_bytes",
            "max_abs_error", "relative_error")  # fmt: skip
 VALUES = ("operation", "dtype", "gpu", "timer", "cache", "model_formula", "environment")
 SUMMED_UP = {"effective_gbps": "max", "relative_error": "max"}  # W&B summarizes no other metric
@@ -41,7 +41,7 @@ DONE = "written"  # beside a run's file: W&B has written it to the end
 LIMIT_S = 600  # for all that W&B does at once
 NO_KEY = "no W&B key: set WANDB_API_KEY, or run `wandb login`"
 # The user's WANDB_ variables to keep: server and account. RUN_ID or MODE would interfere.
-KEPT = ("API_KEY", "BASE_URL", "ENTITY", "CONFIG_DIR", "IDENTITY_TOKEN_FILE", "CREDENTIALS_FILE",
+ACCOUNT = ("API_KEY", "BASE_URL", "ENTITY", "CONFIG_DIR", "IDENTITY_TOKEN_FILE", "CREDENTIALS_FILE",
         "INSECURE_DISABLE_SSL", "HTTP_PROXY", "HTTPS_PROXY", "HTTP_TIMEOUT")  # fmt: skip
 VARIABLES = {
     "WANDB_SILENT": "true",
@@ -114,7 +114,7 @@ def mirror(
 
 
 def runs_of(sweep: str, jobs: Sequence[tuple[Job, Sequence[Row]]]) -> Iterator[dict[str, Any]]:
-    """The run of each curve, as `write` takes it. A grid of several M and N has a curve per M."""
+    """The run of each curve, for `write_runs`. A grid of several M and N has a curve per M."""
     every = {row.identity: row for _, found in jobs for row in found}
     derived = dict(zip(every, derive(mark_implausible([*every.values()])), strict=True))
     for job, found in jobs:
@@ -139,7 +139,7 @@ def runs_of(sweep: str, jobs: Sequence[tuple[Job, Sequence[Row]]]) -> Iterator[d
                 "summary": {"points": len(rows), **Counter(row["status"] for row in rows)},
                 "lines": [
                     {axis: row[field] for axis, field in AXES.items()}
-                    | {k: n for k in METRICS if (n := row[k]) is not None and math.isfinite(n)}
+                    | {k: n for k in LOGGED if (n := row[k]) is not None and math.isfinite(n)}
                     for row in rows
                     if row["status"] == "ok"
                 ],
@@ -158,7 +158,7 @@ def _waiting(files: Iterable[Path]) -> list[Path]:
 
 def _run(words: Sequence[str], folder: Path, text: str = "") -> str:
     """Runs Python and gives its standard error; an `OSError` with its last line if it fails."""
-    given = {k: v for k, v in os.environ.items() if k[:6] != "WANDB_" or k[6:] in KEPT}
+    given = {k: v for k, v in os.environ.items() if k[:6] != "WANDB_" or k[6:] in ACCOUNT}
     process = subprocess.Popen(
         [sys.executable, "-P", *words],  # the folder has a wandb/
         cwd=folder,
@@ -182,7 +182,7 @@ def _run(words: Sequence[str], folder: Path, text: str = "") -> str:
     return errors
 
 
-def write(plan: Mapping[str, Any]) -> None:
+def write_runs(plan: Mapping[str, Any]) -> None:
     """Writes the runs of a plan offline, in the sweep's folder, which is the current one."""
     import wandb
 
@@ -232,7 +232,7 @@ def upload(out: Path) -> str:
 def main() -> int:
     """Uploads the runs that wait; with ``--write``, writes those of standard input offline."""
     if "--write" in sys.argv:
-        return command(lambda: write(json.load(sys.stdin)))
+        return command(lambda: write_runs(json.load(sys.stdin)))
     parser = Parser(prog="python -m experiments.wandb", description="Upload what waits offline.")
     parser.add_argument("--out", type=Path, default=Path("outputs"), help="of one sweep or several")
     return command(lambda: print(upload(parser.parse_args().out)))

@@ -99,7 +99,7 @@ def check_types(call: str, kind: type, **given: Any) -> None:
             raise TypeError(f"{call}(): argument '{name}' must be {kind.__name__}, not {wrong}")
 
 
-def rows_of(x: torch.Tensor) -> torch.Tensor:
+def as_rows(x: torch.Tensor) -> torch.Tensor:
     """``x`` as (M, N), rows of adjacent elements; copied where it is not so in memory."""
     rows = x if x.dim() == 2 else x.reshape(-1, x.shape[-1])
     return rows if rows.stride(1) == 1 or rows.shape[1] == 1 else rows.contiguous()

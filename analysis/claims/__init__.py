@@ -16,11 +16,11 @@ import pandas as pd
 from analysis.__main__ import finish
 from analysis.claims import a, b, c, d, e, own
 from analysis.claims.card import Card
-from analysis.claims.verdict import NOT_MEASURED, OURS, WORDS, Judgement, Part, judge_claim
+from analysis.claims.verdict import NOT_MEASURED, OWN, WORDS, Judgement, Part, judge_claim
 from analysis.figures.style import slug
 from analysis.format import Cell, Table, keys_of, table, texts, write_table
 from analysis.load import Inputs, read_inputs
-from analysis.published import compared, sources
+from analysis.published import sources, worked_example
 from experiments.data.cards import datasheet_of
 
 SOURCES = (a, b, c, d, e)
@@ -67,7 +67,7 @@ def claims_tables(frame: pd.DataFrame, judgements: Sequence[Judgement]) -> dict[
     """
     found, card = dict[str, Table](), datasheet_of(judgements[0].gpu).name
     for stem, title in TITLES.items():
-        mine = [one for one in judgements if (one.source == OURS) == (stem == "own_claims")]
+        mine = [one for one in judgements if (one.source == OWN) == (stem == "own_claims")]
         lines = [
             {
                 **{"claim": one.id, "statement": one.statement, "verdict": one.verdict},
@@ -77,17 +77,17 @@ def claims_tables(frame: pd.DataFrame, judgements: Sequence[Judgement]) -> dict[
             for one in mine
         ]
         data = pd.DataFrame([_data(frame, one, part) for one in mine for part in one.parts])
-        notes = [f"{card}: {counted(mine)}.", *texts("claims")]
+        notes = [f"{card}: {tally(mine)}.", *texts("claims")]
         found |= {stem: table(title, pd.DataFrame(lines), notes, data)} if mine else {}
     lines = [
-        {"": letter, "article": Cell(one.title, link=one.url), f"its claims on {card}": counted(by)}
+        {"": letter, "article": Cell(one.title, link=one.url), f"its claims on {card}": tally(by)}
         for letter, one in sources().items()
         for by in [[each for each in judgements if each.source == letter]]
     ]
     return found | {"sources": table("The articles", pd.DataFrame(lines, dtype=object))}
 
 
-def counted(judgements: Sequence[Judgement]) -> str:
+def tally(judgements: Sequence[Judgement]) -> str:
     """How many there are of each verdict: ``16 reproduced, 5 contradicted``."""
     words = [one.word for one in judgements]
     return ", ".join(f"{words.count(word)} {word}" for word in WORDS if word in words)
@@ -130,7 +130,7 @@ def audit_table() -> Table:
 def audit() -> list[Finding]:
     """Every check of every statement, by source."""
     found = []
-    for line in (one for one in compared() if one.published):
+    for line in (one for one in worked_example() if one.published):
         verdict = "" if line.agrees == "yes" else WRONG
         subject = f"C-ex row {line.row}, {line.quantity}"
         found.append(Finding("C", subject, verdict, line.published, line.recomputed))

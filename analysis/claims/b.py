@@ -5,7 +5,7 @@ from analysis.claims.verdict import Parts, claim, optional
 
 LINE = Where(("wide",), dtype="float32")
 LENGTHS = Where(("attention_counters",))
-LONG = Where(("attention_counters",), cols=(4096, None))
+LONG_KEYS = Where(("attention_counters",), cols=(4096, None))
 FAILED = ("out_of_memory", "compile_error", "launch_error")
 
 
@@ -114,7 +114,7 @@ def b7(card: Card) -> Parts:
     M counts all queries, D = 128. Only reads are judged: the last writes are still in L2.
     """
     for kernel, formula in (("attention_naive", "3MN + 384M"), ("attention_online", "384M")):
-        reads = card.at_dram(kernel, LONG, "reads") / formula
+        reads = card.at_dram(kernel, LONG_KEYS, "reads") / formula
         yield reads.each(f"reads at DRAM of {kernel} over {formula}", about=(1, 0.05))
 
 

@@ -6,7 +6,7 @@ C names no card, so that none of its absolute numbers can be judged.
 
 from analysis.claims.card import Card, Where, growth, implied
 from analysis.claims.verdict import Parts, claim, fact, optional
-from analysis.published import compared
+from analysis.published import worked_example
 
 VOCAB = Where(("vocab",))
 MEASURED = Where(("vocab",), cols=(1024, 32000))  # the widths from 1024 on that C shows
@@ -84,7 +84,7 @@ def c5(card: Card) -> Parts:
 
     A printed number is right within one unit of its last digit.
     """
-    for line in (one for one in compared() if one.published):
+    for line in (one for one in worked_example() if one.published):
         label = f"row {line.row}, {line.quantity}"
         yield fact(label, line.agrees == "yes", line.published, line.recomputed)
 

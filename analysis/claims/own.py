@@ -7,11 +7,11 @@ from analysis.claims.card import ANY_SHAPE, CLOCKS, Card, Where
 from analysis.claims.verdict import Part, Parts, Points
 
 H200 = "NVIDIA H200"
-COUNTERS = Where(("limits_counters",), cols=(1, 262144))  # at least four times L2
-LOGITS = Where(rows=(4096, None), cols=(32000, None))  # five times L2 and more
-COUNTED = Where(cols=(1000, None))
-LARGE = Where(large=True)
-LONG = Where(short=False)
+COUNTER_SHAPES = Where(("limits_counters",), cols=(1, 262144))  # at least four times L2
+LOGIT_SHAPES = Where(rows=(4096, None), cols=(32000, None))  # five times L2 and more
+COUNT_SHAPES = Where(cols=(1000, None))
+LARGE_POINTS = Where(large=True)
+LONG_POINTS = Where(short=False)
 BACKWARD = "softmax_backward"
 LOSS = "cross_entropy"
 LOSS_BACKWARD = "cross_entropy_backward"
@@ -26,7 +26,7 @@ def l1(card: Card) -> Parts:
 
 def l2(card: Card) -> Parts:
     """auto is at least 1.015 times as fast as the best peer, at tuned widths and 256 MB or more"""
-    return _both(card, "peers", MEAN, 1.015, LARGE, mean=True)
+    return _both(card, "peers", MEAN, 1.015, LARGE_POINTS, mean=True)
 
 
 def l3(card: Card) -> Parts:
@@ -35,7 +35,7 @@ def l3(card: Card) -> Parts:
     Below 25 µs, where times on an H200 flip between two values half a microsecond apart, no peer is
     more than 0.5 µs faster.
     """
-    yield from _both(card, "peers", FROM_25, 0.98, LONG)
+    yield from _both(card, "peers", FROM_25, 0.98, LONG_POINTS)
     label = "points below 25 µs, best peer less auto in µs"
     yield from _both(card, "peers", label, -0.5, Where(short=True), as_gap=True)
 
@@ -56,7 +56,7 @@ def l5(card: Card) -> Parts:
 
 def l6(card: Card) -> Parts:
     """auto reads its input once from DRAM, up to 262144 columns"""
-    yield _reads(card, "auto", COUNTERS, 0.02)
+    yield _reads(card, "auto", COUNTER_SHAPES, 0.02)
 
 
 def l7(card: Card) -> Parts:
@@ -83,17 +83,17 @@ def l10(card: Card) -> Parts:
     Its tiles are so large that few rows are in flight, which L2 may still hold at the second pass.
     """
     yield (card.counted("online_l2") / "3MN").each("elements requested over 3MN", equals=1)
-    yield _reads(card, "online_l2", Where(COUNTERS.grids, cols=(32768, 262144)), 0.05)
+    yield _reads(card, "online_l2", Where(COUNTER_SHAPES.grids, cols=(32768, 262144)), 0.05)
 
 
 def l11(card: Card) -> Parts:
     """cooperative reads its input once at widths that no cluster holds"""
-    yield _reads(card, "cooperative", Where(COUNTERS.grids, cols=(524288, None)), 0.02)
+    yield _reads(card, "cooperative", Where(COUNTER_SHAPES.grids, cols=(524288, None)), 0.02)
 
 
 def l12(card: Card) -> Parts:
     """cluster reads its input once"""
-    yield _reads(card, "cluster", COUNTERS, 0.02)
+    yield _reads(card, "cluster", COUNTER_SHAPES, 0.02)
 
 
 def l13(card: Card) -> Parts:
@@ -160,7 +160,7 @@ def l20(card: Card) -> Parts:
 
 def l21(card: Card) -> Parts:
     """at every point from 25 µs on the best peer takes at least 0.98 of the time of our gradient"""
-    return _both(card, "peers", FROM_25, 0.98, LONG, operation=BACKWARD)
+    return _both(card, "peers", FROM_25, 0.98, LONG_POINTS, operation=BACKWARD)
 
 
 def l22(card: Card) -> Parts:
@@ -194,7 +194,7 @@ def l27(card: Card) -> Parts:
     """where 256 MB or more are read, the loss of cross-entropy reaches 97 % of the read roof, and
     on an H200 the loss of 8192×128256 bfloat16 takes at most 490 µs
     """
-    yield from _both(card, "roof", SHARE, 0.97, LARGE, operation=LOSS)
+    yield from _both(card, "roof", SHARE, 0.97, LARGE_POINTS, operation=LOSS)
     yield _time(card, "ce_auto", 8192, 128256, 490)
 
 
@@ -212,7 +212,7 @@ def l29(card: Card) -> Parts:
     """where 256 MB or more are moved, loss and gradient in one call reach 97 % of the copy roof,
     and on an H200 those of 8192×128256 bfloat16 take at most 1020 µs
     """
-    yield from _both(card, "roof", SHARE, 0.97, LARGE, operation=LOSS_GRAD)
+    yield from _both(card, "roof", SHARE, 0.97, LARGE_POINTS, operation=LOSS_GRAD)
     yield _time(card, "ce_grad_auto", 8192, 128256, 1020)
 
 
@@ -228,7 +228,7 @@ def l30(card: Card) -> Parts:
     where = Where(("llm",), [4096, 8192], cols, "bfloat16")
     both = card.ratio("ce_quack + ce_backward_quack", "ce_grad_auto", where, mean=True)
     yield both.each("QuACK's two calls, mean", at_least=1.4)
-    which: dict[str, Any] = {"where": LARGE, "operation": LOSS_GRAD, "mean": True}
+    which: dict[str, Any] = {"where": LARGE_POINTS, "operation": LOSS_GRAD, "mean": True}
     yield from _both(card, "quack", "QuACK's one call, mean", 1.05, **which)
     yield card.rival("liger", "events", **which).each("Liger's, mean, events", at_least=1.3)
 
@@ -237,9 +237,9 @@ def l31(card: Card) -> Parts:
     """where 256 MB or more are moved, the gradient from logits and logsumexp reaches 98 % of the
     copy roof and is at least 1.05 times as fast as QuACK's
     """
-    yield from _both(card, "roof", SHARE, 0.98, LARGE, operation=LOSS_BACKWARD)
+    yield from _both(card, "roof", SHARE, 0.98, LARGE_POINTS, operation=LOSS_BACKWARD)
     label = "QuACK's, mean"
-    yield from _both(card, "quack", label, 1.05, LARGE, operation=LOSS_BACKWARD, mean=True)
+    yield from _both(card, "quack", label, 1.05, LARGE_POINTS, operation=LOSS_BACKWARD, mean=True)
 
 
 def l32(card: Card) -> Parts:
@@ -251,16 +251,16 @@ def l34(card: Card) -> Parts:
     """the loss reads the logits once and writes next to nothing; loss and gradient in one call read
     them once and write them once
     """
-    reads, writes = (card.counted("ce_online", COUNTED, kind) for kind in ("reads", "writes"))
+    reads, writes = (card.counted("ce_online", COUNT_SHAPES, kind) for kind in ("reads", "writes"))
     yield (reads / "MN").each("reads of the loss over MN", about=(1, 0.01))
     yield (writes / "MN").each("writes of the loss over MN", below=0.01)
-    yield _reads(card, "ce_online", LOGITS, 0.01)
-    yield _reads(card, "ce_grad_cluster", LOGITS, 0.01)
+    yield _reads(card, "ce_online", LOGIT_SHAPES, 0.01)
+    yield _reads(card, "ce_grad_cluster", LOGIT_SHAPES, 0.01)
 
 
 def l35(card: Card) -> Parts:
     """Liger's forward moves 3MN and more"""
-    moved = card.at_dram("ce_liger", LOGITS) / "3MN"
+    moved = card.at_dram("ce_liger", LOGIT_SHAPES) / "3MN"
     yield moved.each("bytes at DRAM over 3MN", at_least=0.99)
 
 

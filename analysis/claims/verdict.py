@@ -15,7 +15,7 @@ from analysis.estimate import Estimate
 from analysis.published import elements
 from experiments.data.cards import datasheet_of
 
-OURS = "this project"
+OWN = "this project"
 REPRODUCED, NOT_REPRODUCED = "reproduced", "not reproduced"
 CONTRADICTED, UNDECIDED, NOT_MEASURED = "contradicted", "undecided", "not measured"
 HOLDS, DOES_NOT_HOLD = "holds", "does not hold"
@@ -169,7 +169,7 @@ class Judgement:
     """A claim and its verdict on one GPU."""
 
     id: str  # such as ``A4``
-    source: str  # the letter of its source, or `OURS`
+    source: str  # the letter of its source, or `OWN`
     passage: str  # of the source that makes the claim
     figure: str  # the figure that shows it, empty for none
     statement: str  # the claim in short
@@ -211,7 +211,7 @@ def judge_claim(function: ClaimFunction, card: Any) -> Judgement:
     reading = " ".join(text for text in more if not text.startswith("“"))
     passage, figure = (vars(function).get(name, "") for name in ("passage", "figure"))
     name, ours = function.__name__.upper(), function.__name__.startswith("l")
-    said = (OURS if ours else name[0], passage, figure, statement.removesuffix("."), words, reading)
+    said = (OWN if ours else name[0], passage, figure, statement.removesuffix("."), words, reading)
     parts = tuple(part for part in function(card) if part)
     worst = min(parts or [Part("", "")], key=lambda part: WORST_FIRST.index(part.outcome))
     wrong = [part for part in parts if part.outcome == "no"]

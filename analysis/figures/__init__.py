@@ -27,7 +27,7 @@ from analysis.published import name_of
 from experiments.data.files import RowsError
 from experiments.data.records import Trace
 
-STATISTICS = {"m": "maximum", "d": "total"}  # B's symbols for the kernel's own variables
+SYMBOLS = {"m": "maximum", "d": "total"}  # B's symbols for the kernel's own variables
 COLORS = {"load": style_of("fused").color, "store": style_of("torch").color}
 TRACED = "every request of one row, as the unchanged kernel made it, counted without a GPU"
 
@@ -75,7 +75,7 @@ def _draw_row(ax: Axes, trace: Trace) -> None:
         ax.axvline(mine.index[0] - 0.5, color=FAINT, lw=1.2 * (mine.index[0] > 0), zorder=0)
     texts = row["tensor"].copy()
     for i in row.index[(row["kind"] == "load") & (row["sweep"] == row["sweep"].min())]:
-        known = {s: (row["state"][i] or {}).get(name) for s, name in STATISTICS.items()}
+        known = {s: (row["state"][i] or {}).get(name) for s, name in SYMBOLS.items()}
         numbers = {s: float(v) for s, v in known.items() if isinstance(v, float | str)}
         texts[i] += "".join(f"\n{s} = {v:.3g}" for s, v in numbers.items())
     angle = 0 if texts.str.contains("\n").any() else 90

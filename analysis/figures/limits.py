@@ -17,7 +17,7 @@ from analysis.figures.style import DOT, INK, Figure, Page, file_name, slug, styl
 from analysis.load import Inputs
 from analysis.points import ENDS, NEEDS, POINT, SHORT_US
 from analysis.published import OPERATION
-from analysis.selection import TIMERS, Query, Selection
+from analysis.selection import TIMER_NAMES, Query, Selection
 from experiments.data.cards import datasheet_of
 from experiments.data.jobs import named_grids
 
@@ -43,7 +43,7 @@ def _limits(inputs: Inputs) -> list[Page]:
         every = inputs.ratios(operation).merge(shares, on=POINT, suffixes=("", "_share"))
         for lines in limit.groups(every):
             one, frame = lines.iloc[0], inputs.frame
-            card, timer = datasheet_of(one["gpu"]).name, TIMERS.get(one["timer"], one["timer"])
+            card, timer = datasheet_of(one["gpu"]).name, TIMER_NAMES.get(one["timer"], one["timer"])
             same = ["set", "gpu", "timer", "cache"]
             alike = frame[same].eq(one[same]).all(axis=1)
             small = style.provenance(frame[alike], card, one["timer"], one["cache"])

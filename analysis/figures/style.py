@@ -23,7 +23,7 @@ from matplotlib.ticker import FixedLocator, LogLocator, MaxNLocator, NullLocator
 
 from analysis.load import Inputs, rows_hash
 from analysis.published import OPERATION
-from analysis.selection import TIMERS
+from analysis.selection import TIMER_NAMES
 from experiments.data.files import write_file
 
 HERE = Path(__file__).parent
@@ -116,7 +116,7 @@ def provenance(rows: pd.DataFrame, card: str, timer: str, cache: str) -> list[st
 
     known = [(name, values_of(name)) for name in ("torch", "triton", "driver")]
     versions = [f"{name} {value}" for name, value in known if value]
-    protocol = f"median, 95 % interval; {TIMERS.get(timer, timer)}, {CACHES[cache]}"
+    protocol = f"median, 95 % interval; {TIMER_NAMES.get(timer, timer)}, {CACHES[cache]}"
     edited = " (edited)" if "True" in values_of("dirty") else ""
     commit = f"commit {values_of('commit') or 'unknown'}{edited}"
     return [
@@ -188,7 +188,7 @@ def ordered(frame: pd.DataFrame, *columns: str) -> pd.DataFrame:
 
 def protocol(timer: str, cache: str) -> str:
     """How times were taken, in words."""
-    return f"{TIMERS.get(timer, timer)}, {CACHES.get(cache, cache)}"
+    return f"{TIMER_NAMES.get(timer, timer)}, {CACHES.get(cache, cache)}"
 
 
 def theme() -> Any:

@@ -36,11 +36,11 @@ from experiments.data.files import RowsError, read_json, write_file
 
 HERE, STEPPER = Path(__file__).parent, Path(stepper.__file__).parent
 FIRST = "headline"  # the picture and the table of the result
-MEASURED = ("kernels", "operations")  # prefixes of the names of tables that cover all operations
+ALL_OPERATIONS = ("kernels", "operations")  # prefixes of names of tables that cover all operations
 MOST_PICTURES = 80  # of more, as for a folder of many cards, `figures` draws the rest
-MOST_LINES = 300  # of a table; its CSV has all
+MOST_TABLE_LINES = 300  # of a table; its CSV has all
 FOLDED = 12  # lines above which a table is folded
-DPI, COLORS, SCALE = 170, 48, 110  # of images: dots an inch, colours, CSS pixels an inch
+DPI, PALETTE, SCALE = 170, 48, 110  # of images: dots an inch, colours, CSS pixels an inch
 DAYS = "recorded.json"  # beside recordings: the first and the last day of recording
 
 
@@ -62,11 +62,11 @@ Exhibits = dict[tuple[str, str], dict[str, Exhibit]]  # by source or operation, 
 def run(options: argparse.Namespace) -> int:
     """Writes the page and prints its path."""
     inputs = read_inputs(options.rows, options.out, "report", options.ours)
-    finish([write_file(inputs.out / "report.html", page(inputs))])
+    finish([write_file(inputs.out / "report.html", render(inputs))])
     return 0
 
 
-def page(inputs: Inputs) -> str:
+def render(inputs: Inputs) -> str:
     """The whole HTML document, the same text for the same rows and code."""
     every = list(pictures(inputs))
     drawn, more = every[:MOST_PICTURES], len(every) - MOST_PICTURES
@@ -102,11 +102,11 @@ def page(inputs: Inputs) -> str:
         ],
         "own": [*zip(*own, strict=True)],
         "gpus": gpus,
-        "measured": [table for stem, table in tables.items() if stem.startswith(MEASURED)],
+        "measured": [table for stem, table in tables.items() if stem.startswith(ALL_OPERATIONS)],
         "missing": [*[f"{more} more pictures"] * (more > 0), *needs.values(), *lacking],
         "steps": stepper.steps(stepper.example()),
         "step_input": stepper.example(),
-        "step_heads": stepper.HEADS,
+        "step_heads": stepper.TABLE_HEADS,
     }
     templates = Environment(
         loader=FileSystemLoader([HERE, STEPPER]),
@@ -115,13 +115,13 @@ def page(inputs: Inputs) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    templates.globals |= {"label_of": label_of, "most_lines": MOST_LINES, "folded": FOLDED}
-    templates.filters |= {"ticks": ticks, "slug": slug, "digits": stepper.digits}
+    templates.globals |= {"label_of": label_of, "most_lines": MOST_TABLE_LINES, "folded": FOLDED}
+    templates.filters |= {"ticks": code_marks, "slug": slug, "digits": stepper.digits}
     templates.filters |= {"card": lambda gpu: datasheet_of(gpu).name}
     return templates.get_template("page.html").render(context)
 
 
-def ticks(text: str) -> Markup:
+def code_marks(text: str) -> Markup:
     """A sentence whose words between backticks are set as code."""
     return Markup(re.sub(r"`([^`]*)`", r"<code>\1</code>", str(escape(text))))
 
@@ -149,7 +149,7 @@ def _exhibits(
         operation, label = ("", label_of(figure.id)) if figure.source else (page.operation, "")
         at(figure.source, operation, label, page.title).pictures.append(_shown(figure, page))
     by_length = sorted({*known, *(page.operation for _, page in drawn)}, key=len, reverse=True)
-    for stem, table in (one for one in tables.items() if not one[0].startswith(MEASURED)):
+    for stem, table in (one for one in tables.items() if not one[0].startswith(ALL_OPERATIONS)):
         if label := label_of(stem):
             at(label[0], "", label, table.title.removeprefix(f"{label}: ")).tables.append(table)
         else:
@@ -172,7 +172,7 @@ def _shown(figure: Figure | LineFigure, page: Page) -> dict[str, Any]:
         canvas = page.render(texts=False)
         canvas.savefig(drawn, format="png", dpi=DPI, bbox_inches="tight", pad_inches=0.06)
     image = Image.open(drawn).convert("RGB")
-    image.quantize(COLORS).convert("RGB").save(packed, "WEBP", lossless=True)
+    image.quantize(PALETTE).convert("RGB").save(packed, "WEBP", lossless=True)
     uri = f"data:image/webp;base64,{base64.b64encode(packed.getvalue()).decode()}"
     width, height = (round(pixels * SCALE / DPI) for pixels in image.size)
     return {"page": page, "caption": figure.caption, "uri": uri, "width": width, "height": height}

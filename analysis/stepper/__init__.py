@@ -15,7 +15,7 @@ from analysis.published import sources
 
 ROWS, BLOCK = 2, 2  # of source C; its worked example has three rows
 STATISTICS, NORMALISE = "pass 1 of 2: maximum and sum", "pass 2 of 2: normalise"
-HEADS = ("maximum", "sum", "Σ p", "min p", "max p", "entropy")
+TABLE_HEADS = ("maximum", "sum", "Σ p", "min p", "max p", "entropy")
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Step:
 
     @property
     def statistics(self) -> list[list[float]]:
-        """For each row the numbers under `HEADS`; NaN where one is not known yet.
+        """For each row the numbers under `TABLE_HEADS`; NaN where one is not known yet.
 
         The entropy −Σ p ln p is in nats, and known once the row is complete.
         """

@@ -21,7 +21,7 @@ from analysis.figures.style import file_name, ordered, protocol, slug, variant_o
 from analysis.format import Cell, Named, Table, number_text, table, texts, write_table
 from analysis.load import Inputs, kernel_name, read_inputs
 from analysis.points import NEEDS
-from analysis.published import OPERATION, Line, N, compared, equal, expression, sources
+from analysis.published import OPERATION, Line, N, equal, expression, sources, worked_example
 from analysis.selection import PROTOCOLS, middle_visits, name_variants, one_sweep, timed
 from analysis.tables import limits
 from experiments.data.cards import datasheet_of
@@ -41,7 +41,7 @@ MACHINE = [
 LIBRARY = ("torch", "inductor", "torchscript")  # backends that choose algorithms or fuse operations
 AGREES = 0.01  # share of the model or of one M×N matrix; counters vary by less
 KINDS = ("reads", "writes")
-SEEN = {  # columns of counters; none has L2's writes
+BY_NCU = {  # columns of counters; none has L2's writes
     "L2 reads": "l2_to_sm_bytes",
     "DRAM reads": "dram_read_bytes",
     "DRAM writes": "dram_write_bytes",
@@ -129,7 +129,7 @@ def c_ex(inputs: Inputs) -> Named:
     """C's worked example recomputed, if rows have the kernel that it is about."""
     if "online" in set(inputs.main["kernel"]):
         title = "C-ex: the worked example, recomputed"
-        yield "c_ex", Table(title, Line._fields, compared(), texts("c_ex"))
+        yield "c_ex", Table(title, Line._fields, worked_example(), texts("c_ex"))
 
 
 def a_tab1(inputs: Inputs) -> Named:
@@ -211,7 +211,7 @@ def traffic(inputs: Inputs) -> Named:
             amount = "" if math.isnan(size) else f"{size / matrix:.3f}"
             place[name] = ", ".join(filter(None, [amount, verdict]))
         cells.append(place)
-    columns = [*(f"{way} {kind}" for way in ("modelled", "counted") for kind in KINDS), *SEEN]
+    columns = [*(f"{way} {kind}" for way in ("modelled", "counted") for kind in KINDS), *BY_NCU]
     heads = ["variant", "M×N", "dtype", "GPU", *columns]
     shown = pd.DataFrame(cells, columns=heads, dtype=object).fillna("")
     title = "Traffic: modelled, counted, measured"
@@ -237,7 +237,7 @@ def _moved(record: Count | Counters, counts: Sequence[Count]) -> Moved:
     apart = [round(abs(passes(one) - passes(record)), 1) for one in counts]
     for kind in KINDS if counts else ():
         moved[f"counted {kind}"] = _counted(counts[apart.index(min(apart))], kind)
-    for name, column in SEEN.items():
+    for name, column in BY_NCU.items():
         if (size := getattr(record, column, None)) is not None:
             model = _model(record, name.split()[1])
             near = abs(size - model) <= AGREES * max(model, matrix)

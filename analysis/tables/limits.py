@@ -18,7 +18,7 @@ from analysis.format import BEHIND, Cell, Named, Table, keys_of, number_text, ta
 from analysis.load import Inputs
 from analysis.points import ENDS, LARGE_BYTES, MAKERS, POINT, ROOF, SHORT_US, maker
 from analysis.published import OPERATION
-from analysis.selection import TIMERS, undisturbed
+from analysis.selection import TIMER_NAMES, undisturbed
 from experiments.data.cards import datasheet_of
 from experiments.data.jobs import OURS
 from experiments.data.rows import EXPECTED
@@ -133,7 +133,7 @@ def headline(inputs: Inputs) -> Named:
         f"{n}; worst {x:.3f} at {at}" if n else "none" for n, x, at in worst
     ]
     first, own = found.iloc[0], lines["own"].iloc[0]
-    many, timer = found["recording"].nunique(), TIMERS.get(first["timer"], first["timer"])
+    many, timer = found["recording"].nunique(), TIMER_NAMES.get(first["timer"], first["timer"])
     where = f"{first['gpu']}, recordings: {many}, {timer}, {first['cache']} L2"
     notes = texts("headline", where=where, own=own, large=f"{LARGE_BYTES / 1e6:.0f} MB")
     title = "softmax against the fastest public kernel, and against a copy"

@@ -15,7 +15,7 @@ from yaml import YAMLError
 
 from experiments.data.files import RowsError
 
-LONGEST = 1000  # characters of a reason
+MAX_CHARS = 1000  # characters of a reason
 
 
 class UserError(Exception):
@@ -79,7 +79,7 @@ def command(
         if isinstance(error, OSError) and error.strerror:
             text = f"{error.filename or 'writing'}: {error.strerror}"
         text = printable(on_one_line(text))
-        print("error:", text if len(text) <= LONGEST else f"{text[:LONGEST]}…", file=sys.stderr)
+        print("error:", text if len(text) <= MAX_CHARS else f"{text[:MAX_CHARS]}…", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print(interrupted, file=sys.stderr)

@@ -16,8 +16,8 @@ LINE_BYTES = 4 * 2**20
 FILE_BYTES = 8 * 2**30  # of one file, unpacked: ten times a sweep of a million rows
 DEPTH = 4  # of mappings and lists inside one field: a row's environment takes two
 ENTRIES = 1000  # of one such mapping or list
-MOST = 2**63 - 1
-EXACT = 2**53  # the largest whole number in a row; a float holds every number up to it
+LARGEST_INTEGER = 2**63 - 1
+LARGEST_EXACT = 2**53  # the largest whole number in a row; a float holds every number up to it
 
 
 class RowsError(Exception):
@@ -34,7 +34,7 @@ Model = TypeVar("Model", bound=BaseModel)
 
 Name = Annotated[str, Field(max_length=300)]
 Text = Annotated[str, Field(max_length=2000)]
-Whole = Annotated[int, Field(ge=0, le=EXACT)]
+Whole = Annotated[int, Field(ge=0, le=LARGEST_EXACT)]
 Size = Annotated[int, Field(ge=0, le=2**40)]  # rows or columns: beyond any device
 Amount = Annotated[float, Field(ge=0, le=1e18)]
 Time = Annotated[float, Field(ge=1e-9, le=1e15)]  # µs: what some clock could measure
@@ -50,7 +50,7 @@ def _bounded(value: Any, depth: int = DEPTH) -> Any:
             _bounded(one, depth - 1)
     elif kind is str and len(value) > 2000:
         raise ValueError("a text of more than 2000 characters")
-    elif kind is int and not -MOST <= value <= MOST:
+    elif kind is int and not -LARGEST_INTEGER <= value <= LARGEST_INTEGER:
         raise ValueError("a number beyond 64 bits")
     elif kind is float and not abs(value) < float("inf"):
         raise ValueError("a number that is not finite")

@@ -24,7 +24,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from experiments.data.files import JsonObject, Name, Text, Written
 from experiments.data.rows import MOST_SAMPLES, TIMERS, Dtype
 
-MOST = 100_000  # shapes of a grid: a sweep of more points is a slip of the keyboard
+MOST_GRID_SHAPES = 100_000  # shapes of a grid: a sweep of more points is a slip of the keyboard
 FOLDER_NAME = r"^\w[\w.,=+-]*$"  # a name of one folder, without / or a leading dot
 MOST_POINTS = 500_000  # half a day of an H200; the plan holds all of them in memory
 NARROWEST, WIDEST = 256, 262144  # columns: drawn widths lie between them
@@ -50,8 +50,8 @@ def _sizes(value: Any) -> Any:
     if len(value) != 3 or not all(type(end) is int and end > 0 for end in (first, last, step)):
         raise ValueError("a range has first, last and step, each at least 1")
     sizes = range(first, last + 1, step)
-    if len(sizes) > MOST:
-        raise ValueError(f"the range has {len(sizes)} sizes; at most {MOST} are taken")
+    if len(sizes) > MOST_GRID_SHAPES:
+        raise ValueError(f"the range has {len(sizes)} sizes; at most {MOST_GRID_SHAPES} are taken")
     return list(sizes)
 
 
@@ -72,7 +72,7 @@ class GridConfig(Written):
     shapes: list[Annotated[list[Extent], Field(min_length=2, max_length=2)]] = []  # more [M, N]
     elements: list[Extent] = []  # instead of ``rows``: sizes of the matrix, in whole rows
     # how many more widths ``seed`` draws, every second one odd, each for one of ``elements``
-    drawn: int = Field(0, ge=0, le=MOST)
+    drawn: int = Field(0, ge=0, le=MOST_GRID_SHAPES)
     seed: int | None = None
 
     @model_validator(mode="after")
@@ -85,8 +85,8 @@ class GridConfig(Written):
         if bool(heights) != bool(self.cols or self.drawn) or not (heights or self.shapes):
             raise ValueError("the grid is empty: set rows and cols, or shapes")
         count = heights * len(self.cols or ()) + self.drawn + len(self.shapes)
-        if count > MOST:
-            raise ValueError(f"the grid has {count} shapes; at most {MOST} are taken")
+        if count > MOST_GRID_SHAPES:
+            raise ValueError(f"the grid has {count} shapes; at most {MOST_GRID_SHAPES} are taken")
         return self
 
     def expand(self) -> list[tuple[int, int]]:

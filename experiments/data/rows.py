@@ -36,7 +36,7 @@ from experiments.data.files import (
 ROWS, PACKED_ROWS = "rows.jsonl", "rows.jsonl.gz"  # of a job, and of a whole recording
 CONFIG, JOBS = "config.json", "jobs.jsonl.gz"  # of a job, and of all jobs
 COUNTERS = "counters.jsonl"
-SMALL = ("sweep.json", "variants.json", COUNTERS)
+SMALL_FILES = ("sweep.json", "variants.json", COUNTERS)
 Visit = tuple[str, int, int, int]  # of a point: dtype, rows, cols and round
 
 Status = Literal[
@@ -201,7 +201,7 @@ def pack(sweep: Path, out: Path) -> list[Path]:
         jobs += json.dumps({"job": one.name, "rows": len(one.rows), "config": one.config}) + "\n"
     files = {PACKED_ROWS: gzip.compress(rows.encode(), mtime=0)}
     files[JOBS] = gzip.compress(jobs.encode(), mtime=0)
-    for name in SMALL:
+    for name in SMALL_FILES:
         if paths := sorted(sweep.rglob(name)):
             files[name] = b"".join(path.read_bytes() for path in paths)
     return [write_file(out / name, data) for name, data in files.items()]

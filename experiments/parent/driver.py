@@ -67,7 +67,7 @@ def run(jobs: Iterable[Job], cards: Any = (0,)) -> list[tuple[str, Row]]:
         try:
             sweep.measure_due(sweep_name(out))
             pool.close()
-            ledger.check()
+            ledger.check_unchanged()
             by_job = [(job, ledger.rows_of(plan.asked[job.name])) for job in plan.jobs]
             warnings = mirror(sweep.name, by_job, tracker, out)
         except UserError as error:  # status 2 is for a sweep that has measured nothing

@@ -49,7 +49,7 @@ NO_LAUNCHER = (
     "hydra.launcher.cards=all spreads a sweep over cards, hydra/launcher=slurm over nodes"
 )
 # What Hydra and OmegaConf append for their own developers; --verbose shows all of it.
-NOISE = r"[,.] (?:Config search path: |Set the environment variable: |full_key: |See https://hydra)"
+TAILS = r"[,.] (?:Config search path: |Set the environment variable: |full_key: |See https://hydra)"
 OUTSIDE = "outside"  # the configuration of a function of any file
 # These choose a kernel from outside. Its name in rows says which, and a path is private.
 PLACED = re.compile(r"[+~]*kernel\.(file|function|operation|traffic)=")
@@ -398,4 +398,4 @@ def reason_of(error: Exception) -> str:
         return f"there is no option {unknown[1]!r}; --help lists those there are"
     if isinstance(error.__cause__, OmegaConfBaseException):
         text = on_one_line(f"{error}\n{error.__cause__}")
-    return re.split(NOISE, text)[0]
+    return re.split(TAILS, text)[0]

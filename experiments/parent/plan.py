@@ -22,7 +22,7 @@ from experiments.parent.jobs import Job
 DESCRIBE_LIMIT_S = 300.0
 # The parts of the protocol that decide a time. Limits only decide whether there is one.
 PROTOCOL = ("timer", "cache", "warmup", "min_samples", "max_samples", "precision")
-LIBRARIES = ("torch", "triton", "cuda")
+KEY_LIBRARIES = ("torch", "triton", "cuda")
 
 # Rough numbers for a dry run: seconds to compile a shape, by backend; samples until the interval is
 # narrow, which a CPU's hardly is; a device's bytes a second, its flush; the interpreter's row; all
@@ -102,7 +102,7 @@ def key_of(
         "gpu": handshake["device"]["name"],
         "seed": job.config["seed"],
         "protocol": {name: timing[name] for name in PROTOCOL},
-        "libraries": {name: versions[name] for name in LIBRARIES} | variant["packages"],
+        "libraries": {name: versions[name] for name in KEY_LIBRARIES} | variant["packages"],
     }
     if job.is_outside:  # its source says neither
         measured["operation"], measured["formula"] = variant["operation"], variant["formula"]

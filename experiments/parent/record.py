@@ -18,7 +18,7 @@ from experiments.data.rows import ROWS, Row, read_rows, rows_files
 from experiments.parent.client import Worker, WorkerDied
 from experiments.parent.plan import PROTOCOL, Identity, Plan, Point
 
-DECLARED = ("rows", "cols", "dtype", "model_reads", "model_writes", "model_bytes",
+DECLARED_FIELDS = ("rows", "cols", "dtype", "model_reads", "model_writes", "model_bytes",
             "compulsory_bytes", "flops", "exponentials")  # fmt: skip
 PROFILING_LIMIT_S = 600.0
 # A step of an H200's SM clock is 15 MHz, 0.8 % of 1980; one step comes and goes by itself. Beyond
@@ -96,7 +96,7 @@ class Ledger:
         path = self._out / job / ROWS
         with self._threads:
             self._files.setdefault(path, (0, 0))
-            self.check()
+            self.check_unchanged()
             row = row.model_copy(update={"sequence": self._count})
             try:
                 self._files[path] = append_row(path, row)
@@ -105,7 +105,7 @@ class Ledger:
             self._take(row)
             return row
 
-    def check(self) -> None:
+    def check_unchanged(self) -> None:
         """Makes sure that all rows are still on disk as they were; raises `UserError` if not."""
         for path, known in self._files.items():
             if _state(path) != known:
@@ -234,13 +234,13 @@ def row_of(
         **{name: getattr(point, name) for name in ("key", "card", "round", "device", "gpu")},
         **{name: point.variant[name] for name in ("operation", "roof", "params")},
         "backend": outcome.get("backend", point.variant["backend"]),
-        **{name: point.declared[name] for name in DECLARED},
+        **{name: point.declared[name] for name in DECLARED_FIELDS},
     }
     try:
         return validated(Row, outcome | {"suspect": suspicions(outcome, highest_mhz)} | fields)
     except ValueError as error:
         crash = {"status": "crashed", "reason": f"the worker's answer makes no row: {error}"}
-        unsaid = dict.fromkeys(["model_formula", *DECLARED[3:]])  # they may be what is wrong
+        unsaid = dict.fromkeys(["model_formula", *DECLARED_FIELDS[3:]])  # they may be what is wrong
         return validated(Row, crash | fields | unsaid)
 
 

@@ -27,8 +27,8 @@ COLUMNS = ("dtype", "M×N", "kernel", "time µs", "95 %", "GB/s", "of roof", "×
            "× best other", "traffic", "status")  # fmt: skip
 INTERVAL = re.compile(r" \([\d.e+-]+–[\d.e+-]+\)")  # behind a number
 DROP_ORDER = ("traffic", "95 %", "intervals", "GB/s", "dtype", "× best other", "× torch", "of roof")
-FOLDED = {"kernel": 24, "status": 30, "verdict": 30}  # what is longer takes several lines
-LEFT = ("dtype", "M×N", "traffic", "× best other", *FOLDED)
+WRAPPED = {"kernel": 24, "status": 30, "verdict": 30}  # what is longer takes several lines
+LEFT_ALIGNED = ("dtype", "M×N", "traffic", "× best other", *WRAPPED)
 
 
 def print_estimate(points: Sequence[Point]) -> None:
@@ -172,9 +172,9 @@ def print_table(names: Sequence[str], lines: Sequence[Sequence[str]]) -> None:
     for name, width in _widths(columns).items():
         table.add_column(
             name,
-            justify="left" if name in LEFT else "right",
-            min_width=min(width, 12) if name in FOLDED else width,
-            no_wrap=name not in FOLDED,
+            justify="left" if name in LEFT_ALIGNED else "right",
+            min_width=min(width, 12) if name in WRAPPED else width,
+            no_wrap=name not in WRAPPED,
             overflow="fold",
         )
     for cells in zip(*columns.values(), strict=True):
@@ -187,7 +187,7 @@ def print_table(names: Sequence[str], lines: Sequence[Sequence[str]]) -> None:
 def _widths(columns: Mapping[str, Sequence[str]]) -> dict[str, int]:
     """How wide each column of a table is at least."""
     return {
-        name: min(max(map(len, (name, *cells))), FOLDED.get(name, PLAIN_WIDTH))
+        name: min(max(map(len, (name, *cells))), WRAPPED.get(name, PLAIN_WIDTH))
         for name, cells in columns.items()
     }
 

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from experiments.data.errors import UserError
-from experiments.data.files import EXACT
+from experiments.data.files import LARGEST_EXACT
 from experiments.data.jobs import CONF, NOT_TUNABLES, ROOT, read_yaml
 from experiments.worker import outside
 from experiments.worker.gate import TOLERANCES
@@ -26,7 +26,7 @@ from kernels.kernel import Kernel, Operation
 from kernels.traffic import evaluate, formula
 
 PACKAGE = "kernels"  # whose code decides what a variant does
-LIBRARIES = ("torch", "triton")  # not hashed: the key has their versions
+UNHASHED = ("torch", "triton")  # not hashed: the key has their versions
 STANDARD, SITES = sysconfig.get_path("stdlib"), {"site-packages", "dist-packages"}
 
 
@@ -98,7 +98,7 @@ def describe(job: dict[str, Any], device: Device) -> dict[str, Any]:
                 **{k: None if one is None else evaluate(one, sizes) for k, one in work.items()},
             }
             status, reason = "unsupported", kernel.unsupported(tuple(shape), dtype, device)
-            if wrong := [key for key, n in numbers.items() if not 0 <= (n or 0) <= EXACT]:
+            if wrong := [key for key, n in numbers.items() if not 0 <= (n or 0) <= LARGEST_EXACT]:
                 what = "below zero" if (numbers[wrong[0]] or 0) < 0 else "beyond 2^53"
                 numbers = dict.fromkeys(numbers)  # no row can hold them
                 if reason is None:
@@ -134,7 +134,7 @@ def inspect(kernel: dict[str, Any]) -> dict[str, Any]:
         who made them and whose distributions are installed.
     """
     name, path = str(kernel.get("function")), Path(str(kernel.get("file")))
-    module = outside.load(path)
+    module = outside.import_file(path)
     found = getattr(module, name, None)
     if isinstance(found, type) and issubclass(found, Operation):
         operations = {k: getattr(one, "operation", None) for k, one in outside.own(module).items()}
@@ -186,7 +186,7 @@ def source_hash(module: str) -> str:
 def _file(name: str) -> Path | None:
     """The file of a module; None if it has none, as a folder without __init__, or is installed."""
     top, *below = name.split(".")
-    spec = None if top in LIBRARIES else importlib.util.find_spec(top)
+    spec = None if top in UNHASHED else importlib.util.find_spec(top)
     for part in below:  # no module is imported
         places = None if spec is None else spec.submodule_search_locations
         spec = PathFinder.find_spec(part, [*(places or ())])

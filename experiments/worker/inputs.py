@@ -15,7 +15,7 @@ import torch
 from kernels.kernel import Operation, Shape
 
 Inputs = tuple[torch.Tensor, ...]
-ROWS = 6  # that change
+CHANGING_ROWS = 6  # that change
 OTHER_SEED = 1_000_003  # added to a point's seed: further buffers of a timer add less
 HARD_TOLERANCE = 16  # see `hard`
 
@@ -40,7 +40,7 @@ class Values:
         inputs = operation.make_inputs(self.shape, self.dtype, device, self.seed)
         if self.other is not None:
             inputs = self.make_other(operation, inputs)
-        return inputs if self.rows is None else rows_of(operation, inputs, self.rows)
+        return inputs if self.rows is None else select_rows(operation, inputs, self.rows)
 
     def make_other(self, operation: Operation, inputs: Inputs) -> Inputs:
         """The other values, with the arrays that all rows of the inputs share."""
@@ -56,7 +56,7 @@ class Values:
         return tuple(made)
 
 
-def rows_of(operation: Operation, inputs: Inputs, rows: Sequence[int]) -> Inputs:
+def select_rows(operation: Operation, inputs: Inputs, rows: Sequence[int]) -> Inputs:
     """Copies of some rows of each input that has rows; the others as they are."""
     pairs = zip(operation.inputs, inputs, strict=True)
     return tuple(x[[*rows]] if operation.rowwise(array) else x for array, x in pairs)
@@ -93,7 +93,7 @@ class Changing:
         count = lengths.pop() if len(lengths) == 1 else 0
         # the rows that change: at most half of all, rounded up; none if the inputs have no rows or
         # no elements
-        self.rows = random.SystemRandom().sample(range(count), min(ROWS, (count + 1) // 2))
+        self.rows = random.SystemRandom().sample(range(count), min(CHANGING_ROWS, (count + 1) // 2))
         self.held: tuple[int, ...] = ()  # the places of those that hold other values now
         self._next = 0
         self._slots = [[inputs[i].data[row] for i in self._by_rows] for row in self.rows]
@@ -140,7 +140,7 @@ class Changing:
     def given(self, places: Sequence[int]) -> tuple[Inputs, Values]:
         """The other values at some places, and how to make them."""
         values = replace(self.others, rows=tuple(places))
-        return rows_of(self.operation, self._made, places), values
+        return select_rows(self.operation, self._made, places), values
 
     def _pairs(self, place: int) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
         """A row's memory in each input, and the values that it holds now."""

@@ -17,7 +17,7 @@ from experiments.data.statistics import median
 from experiments.worker import clock, outside
 from experiments.worker.describe import build_kernel
 from experiments.worker.gate import CheckResult, fingerprints
-from experiments.worker.inputs import Values, rows_of
+from experiments.worker.inputs import Values, select_rows
 from experiments.worker.machine import card_state
 from experiments.worker.timers import CannotTime, Protocol, Sampling, Subject, Timed, copied
 from experiments.worker.trial import Ask, Equipment, Trial
@@ -262,7 +262,7 @@ def _same_bits(trial: Trial, answer: Tensors) -> dict[str, bool | None]:
     for part in (range(1), range(rows - min(8, rows - 1), rows), half):
         if not 0 < len(part) < rows:
             continue
-        some = tuple(x.clone() for x in rows_of(kernel.operation, inputs, part))
+        some = tuple(x.clone() for x in select_rows(kernel.operation, inputs, part))
         shape, dtype = kernel.operation.point_of(some)
         if kernel.unsupported(shape, dtype, trial.equipment.machine.device) is None:
             among = fingerprints(tuple(y[[*part]] for y in as_tuple(answer)))

@@ -55,7 +55,7 @@ def found(config: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
         UserError: there is no such file, function or operation, or the file cannot be imported.
     """
     path, name = Path(str(config.get("file"))), str(config.get("function"))
-    options, module = dict(config.get("options") or {}), load(path)
+    options, module = dict(config.get("options") or {}), import_file(path)
     one = getattr(module, name, None)
     if one is None:
         known = ", ".join(sorted(own(module))) or "none"
@@ -84,7 +84,7 @@ def found(config: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
 
 
 @cache
-def load(path: Path) -> ModuleType:
+def import_file(path: Path) -> ModuleType:
     """The module of a file, imported once; its folder is searched for what the file imports.
 
     Raises:

@@ -28,10 +28,10 @@ from ..calls import (
     CallPlan,
     Maybe,
     RowOp,
+    as_rows,
     gradient_of,
     number,
     padded_like,
-    rows_of,
 )
 from ..launch import workspace
 from ..overwriting import in_place
@@ -169,7 +169,7 @@ def _checked(
 
 def _arranged(input: torch.Tensor, target: torch.Tensor, weight: Maybe, *_: Any) -> Sequence[Maybe]:
     """Logits as rows of adjacent classes, their targets, and weights in the form of the kernels."""
-    logits = rows_of(input.movedim(1, -1) if input.dim() > 2 else input)
+    logits = as_rows(input.movedim(1, -1) if input.dim() > 2 else input)
     if weight is not None:
         weight = weight.to(torch.promote_types(input.dtype, torch.float32)).contiguous()
     return logits, target.reshape(-1).contiguous(), weight

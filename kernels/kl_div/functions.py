@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from ..calls import CallPlan, RowOp, check_types, gradient_of, number, padded_like, rows_of
+from ..calls import CallPlan, RowOp, as_rows, check_types, gradient_of, number, padded_like
 from ..overwriting import in_place
 from ..repeat import dense
 from .kernels import KlAuto
@@ -124,7 +124,7 @@ KL_DIV_OP = RowOp(
     answers=lambda x, *_: [dense(x.shape[:1], torch.float32)],
     work=lambda student, teacher, *options: partial(KERNEL.run, options),
     by_torch=_by_torch,
-    arranged=lambda student, teacher, *_: (rows_of(student), rows_of(teacher)),
+    arranged=lambda student, teacher, *_: (as_rows(student), as_rows(teacher)),
     shape=lambda student, *_: student.shape[:-1],
     gradient=GRADIENT_OP,
     saved=lambda tensors, _: tensors,

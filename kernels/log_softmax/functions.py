@@ -18,11 +18,11 @@ from ..calls import (
     Maybe,
     RowOp,
     Tensors,
+    as_rows,
     check_types,
     gradient_of,
     number,
     padded_like,
-    rows_of,
 )
 from ..cross_entropy import variants
 from ..cross_entropy.rows import Call, Options, backward
@@ -141,7 +141,7 @@ LOG_SOFTMAX_OP = RowOp(
     schema="log_softmax(Tensor x, int dim, ScalarType dtype) -> Tensor",
     checked=_log_softmax_checked,
     answers=lambda x, *_: [dense(x.shape, x.dtype)],
-    work=lambda *_: lambda x, y: variants.run(Call(rows_of(x), y=rows_of(y))),
+    work=lambda *_: lambda x, y: variants.run(Call(as_rows(x), y=as_rows(y))),
     by_torch=_log_softmax_by_torch,
     arranged=lambda x, *_: (x if lines(x, x.dim() - 1) else x.contiguous(),),
     gradient=lambda y, dy, dim, dtype: torch._log_softmax_backward_data(dy, y, dim, dtype),
@@ -248,7 +248,7 @@ NUMBERS_OP = RowOp(
     work=lambda x, target, temperature: partial(_numbers, Options(temperature=temperature)),
     by_torch=_numbers_by_torch,
     arranged=lambda x, target, *_: (
-        rows_of(x),
+        as_rows(x),
         None if target is None else target.reshape(-1).contiguous(),
     ),
     shape=lambda x, *_: x.shape[:-1],

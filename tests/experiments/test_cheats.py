@@ -54,7 +54,7 @@ def _restored(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(host, "waited_us", lambda: 0.0)
     threads, cores = torch.get_num_threads(), os.sched_getaffinity(0)
     torch.set_num_threads(2)
-    outside.load.cache_clear()
+    outside.import_file.cache_clear()
     yield
     torch.set_num_threads(threads)
     torch.set_default_dtype(torch.float32)

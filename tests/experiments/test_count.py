@@ -25,7 +25,7 @@ def test_a_record_says_how_each_variant_differs_from_what_it_declares(
 ) -> None:
     names = ("naive", "hybrid", "copy", "compiled", "quack")
     monkeypatch.setattr("experiments.count.SHAPES", [(26, 14), (1, 4200)])
-    monkeypatch.setattr("experiments.count.DTYPES", ["float16"])
+    monkeypatch.setattr("experiments.count.COUNTED_DTYPES", ["float16"])
     run(tmp_path, names)
     counts = list(read_models(tmp_path / "counts.jsonl", Count))
     assert {c.kernel for c in counts} == {*names}

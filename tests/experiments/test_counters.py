@@ -81,7 +81,7 @@ def collect(
         if text:
             monkeypatch.setattr(counters, "find_ncu", lambda: "ncu")
             monkeypatch.setattr(subprocess, "run", ncu)
-        status = command(lambda: counters.collect([f"out={tmp_path}", *arguments]))
+        status = command(lambda: counters.collect_counters([f"out={tmp_path}", *arguments]))
         return Result(status, *capfd.readouterr(), tmp_path)
 
     return run

@@ -48,7 +48,7 @@ def _a_worker_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """A file is loaded once a worker; the tests of this process each begin without any."""
     monkeypatch.setattr(sys, "path", [*sys.path])
     monkeypatch.delitem(sys.modules, "scale", raising=False)
-    outside.load.cache_clear()
+    outside.import_file.cache_clear()
 
 
 @pytest.fixture

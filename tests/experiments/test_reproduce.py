@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from experiments.data.rows import Row, read_rows, recorded_jobs, rows_files
-from experiments.reproduce import difference, main
+from experiments.reproduce import deviation, main
 from tests.conftest import rows_below
 
 
@@ -62,14 +62,14 @@ def test_exactly_the_recorded_points_are_measured_again_under_their_keys(
 def test_points_that_come_back_otherwise_are_counted_by_what_differs(folder: Path) -> None:
     row = rows_below(folder)[0]
     there = row.environment
-    assert (difference(row, row), difference(row, None)) == ("", "it was not measured")
+    assert (deviation(row, row), deviation(row, None)) == ("", "it was not measured")
     for fields, said in (
         ({"environment": there | {"torch": "9"}}, f"torch {there['torch']} → 9"),
         ({"environment": there | {"source": "b"}}, f"source {there['source']} → b"),
         ({"gpu": "X"}, f"gpu {row.gpu} → X"),
         ({}, "do not record"),
     ):
-        assert said in difference(row, row.model_copy(update={"key": "other"} | fields))
+        assert said in deviation(row, row.model_copy(update={"key": "other"} | fields))
 
 
 def endless(row: Row) -> Row:

@@ -120,7 +120,7 @@ def test_a_sweep_mirrored_offline_becomes_runs_that_tell_nothing_about_this_mach
     assert ("time_us" in run["summary"], run["exit_code"]) == (False, 0)
     metrics = config["_wandb"]["m"]  # 1: a name; 5: the number of its axis, from 1
     axes = {one["1"]: metrics[one["5"] - 1]["1"] for one in metrics if "5" in one}
-    assert axes == dict.fromkeys({*run["lines"][0]} & {*wandb.METRICS}, "N")
+    assert axes == dict.fromkeys({*run["lines"][0]} & {*wandb.LOGGED}, "N")
     before = len(server.received)
     assert synced(tmp_path, capsys) == f"nothing to upload below {tmp_path}"
     assert len(server.received) == before

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from experiments.worker.counting import count
 from experiments.worker.gate import check
-from experiments.worker.inputs import HARD_TOLERANCE, hard, rows_of
+from experiments.worker.inputs import HARD_TOLERANCE, hard, select_rows
 from kernels.kernel import Kernel, Operation, as_tuple
 from tests.conf import KERNELS, built
 from tests.kernels.conftest import HERE, INTERPRETED, LAYOUTS, extremes, lay_out
@@ -289,7 +289,7 @@ def test_bits_are_repeated_and_a_row_does_not_depend_on_how_many_come_along(name
         if kernel.backend != "triton" or kernel.operation.name.startswith("softmax"):
             continue  # a softmax is asked for it: see test_functions.py
         some = range(20 if of_heads(kernel.operation) else 5)
-        part = rows_of(kernel.operation, inputs, range(1) if inputs[0].dim() > 2 else some)
+        part = select_rows(kernel.operation, inputs, range(1) if inputs[0].dim() > 2 else some)
         assert_same_bits(as_tuple(kernel(*part)), [y[: len(part[0])] for y in first])
 
 
@@ -421,7 +421,7 @@ def test_a_matrix_beyond_two_to_the_31_elements(name: str) -> None:
     inputs = operation.make_inputs(shape, F16, HERE.kind, 0)
     boundary = -(-(1 << 31) // shape[1])
     parts = [range(2), range(boundary - 8, boundary + 8), range(shape[0] - 2, shape[0])]
-    asked = [rows_of(operation, inputs, part) for part in parts]
+    asked = [select_rows(operation, inputs, part) for part in parts]
     answers = as_tuple(kernel(*inputs))
     for part, given_ in zip(parts, asked, strict=True):
         found = tuple(y[part.start : part.stop] for y in answers)

@@ -16,7 +16,7 @@ import pytest
 from analysis.compare import matched, with_verdicts
 from analysis.load import load
 from docs import reference
-from experiments.data.rows import SMALL
+from experiments.data.rows import SMALL_FILES
 from tests.conftest import ROOT
 
 GENERATED = ROOT / reference.GENERATED
@@ -90,7 +90,7 @@ def test_pages_include_the_tables_of_today(page: Path) -> None:
 def test_a_recording_holds_its_rows_jobs_and_records_alone_and_names_no_folder() -> None:
     recordings = sorted(path.parent for path in REFERENCE.rglob("sweep.json"))
     assert len(recordings) > 30
-    known = {"rows.jsonl.gz", "jobs.jsonl.gz", *SMALL}
+    known = {"rows.jsonl.gz", "jobs.jsonl.gz", *SMALL_FILES}
     for folder in recordings:
         assert {path.name for path in folder.iterdir()} <= known, folder
     for path in (p for p in REFERENCE.rglob("*") if p.suffix in {".json", ".jsonl"}):

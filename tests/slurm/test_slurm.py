@@ -15,7 +15,7 @@ import pytest
 
 from experiments.parent.jobs import compose, with_roofs
 from experiments.parent.record import read_object
-from experiments.slurm import State, divide, measure_shard, rows_of, state_of
+from experiments.slurm import State, divide, last_rows, measure_shard, state_of
 from tests.conftest import (
     QUICK,
     ROOT,
@@ -177,7 +177,7 @@ def test_each_shard_is_measured_by_itself_as_one_sweep(tmp_path: Path, composed:
     shards = divide([*with_roofs(jobs)], tmp_path, on_card=False)
 
     def states() -> list[tuple[str, int, int]]:
-        rows = {name: rows_of(tmp_path / "shards" / name, mine) for name, mine in shards.items()}
+        rows = {name: last_rows(tmp_path / "shards" / name, mine) for name, mine in shards.items()}
         found = [
             state_of(mine, [r for r, _ in rows[name]], "", {}) for name, mine in shards.items()
         ]

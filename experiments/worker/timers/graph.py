@@ -41,7 +41,7 @@ def sample(subject: Subject, protocol: Protocol) -> Sampling:
         outputs[:] = [call(*given) for given in inputs]
 
     graph = captured(visits, run)
-    sampling = collect(lambda _: [elapsed_us(graph.replay) / (visits * buffers)], protocol)
+    sampling = collect(lambda _: [duration_us(graph.replay) / (visits * buffers)], protocol)
     timed = subject.replayed(graph.replay, inputs, outputs)
     graph.reset()
     return sampling._replace(timed=timed)
@@ -89,12 +89,12 @@ def visits_of(buffers: int, link: Callable[[], object], hold: int = 0) -> int:
         link()
         if hold:
             clock.spin(hold)
-        rough_us = elapsed_us(link)
+        rough_us = duration_us(link)
     torch.cuda.current_stream().wait_stream(side)
     return min(max(int(REPLAY_US / (rough_us * buffers)), 1), MAX_VISITS)
 
 
-def elapsed_us(work: Callable[[], object]) -> float:
+def duration_us(work: Callable[[], object]) -> float:
     """The card's time between two events around ``work``."""
     start, end = (clock.Event(enable_timing=True) for _ in range(2))
     clock.record(start)

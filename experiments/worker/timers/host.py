@@ -8,7 +8,7 @@ from functools import lru_cache
 from experiments.worker import clock
 from experiments.worker.timers import Protocol, Sampling, Subject, collect
 
-CALLS = 20  # per sample on a card, so that the first after a wait does not stand for all
+CALLS_PER_SAMPLE = 20  # per sample on a card, so that the first after a wait does not stand for all
 MOST_DROPPED = 20  # windows in a row; a busy machine may leave none undisturbed
 TASKS = "/proc/self/task"
 MOST_WAITED = 0.1  # the share of a window that all threads together may wait for a core
@@ -26,7 +26,7 @@ def sample(subject: Subject, protocol: Protocol) -> Sampling:
     """
     call, inputs = subject.call, subject.inputs
     is_cuda = inputs[0].is_cuda
-    calls = CALLS if is_cuda and subject.overwritten is None else 1
+    calls = CALLS_PER_SAMPLE if is_cuda and subject.overwritten is None else 1
     in_a_row = 0
 
     def batch(_: int) -> list[float | None]:

@@ -15,7 +15,7 @@ from analysis.__main__ import main
 from analysis.load import Inputs, read_inputs
 from analysis.points import ROOF, geomean
 from analysis.published import sources
-from analysis.report import page
+from analysis.report import render
 from analysis.tables import tables_of
 from experiments.data.rows import Row
 from tests.analysis.plausible import interpreted, paper, point, row, unsupported, write
@@ -67,7 +67,7 @@ class Read(HTMLParser):
 
 def read(rows: Iterable[Row], folder: Path) -> Read:
     """The page of these rows."""
-    return Read(page(read_inputs(write(folder, rows), None, "report")))
+    return Read(render(read_inputs(write(folder, rows), None, "report")))
 
 
 def sound(found: Read) -> None:
