@@ -34,7 +34,7 @@ from experiments.parent.jobs import Job
 
 AXES = {"M": "rows", "N": "cols", "round": "round"}
 LOGGED = ("time_us", "time_low_us", "time_high_us", *DERIVED, "model_bytes", "flops", "peak_bytes",
-           "max_abs_error", "relative_error")  # fmt: skip
+          "max_abs_error", "relative_error")  # fmt: skip
 VALUES = ("operation", "dtype", "gpu", "timer", "cache", "model_formula", "environment")
 SUMMED_UP = {"effective_gbps": "max", "relative_error": "max"}  # W&B summarizes no other metric
 DONE = "written"  # beside a run's file: W&B has written it to the end
@@ -42,7 +42,7 @@ LIMIT_S = 600  # for all that W&B does at once
 NO_KEY = "no W&B key: set WANDB_API_KEY, or run `wandb login`"
 # The user's WANDB_ variables to keep: server and account. RUN_ID or MODE would interfere.
 ACCOUNT = ("API_KEY", "BASE_URL", "ENTITY", "CONFIG_DIR", "IDENTITY_TOKEN_FILE", "CREDENTIALS_FILE",
-        "INSECURE_DISABLE_SSL", "HTTP_PROXY", "HTTPS_PROXY", "HTTP_TIMEOUT")  # fmt: skip
+           "INSECURE_DISABLE_SSL", "HTTP_PROXY", "HTTPS_PROXY", "HTTP_TIMEOUT")  # fmt: skip
 VARIABLES = {
     "WANDB_SILENT": "true",
     "WANDB_ERROR_REPORTING": "false",  # crash reports carry paths

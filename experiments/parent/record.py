@@ -19,7 +19,7 @@ from experiments.parent.client import Worker, WorkerDied
 from experiments.parent.plan import PROTOCOL, Identity, Plan, Point
 
 DECLARED_FIELDS = ("rows", "cols", "dtype", "model_reads", "model_writes", "model_bytes",
-            "compulsory_bytes", "flops", "exponentials")  # fmt: skip
+                   "compulsory_bytes", "flops", "exponentials")  # fmt: skip
 PROFILING_LIMIT_S = 600.0
 # A step of an H200's SM clock is 15 MHz, 0.8 % of 1980; one step comes and goes by itself. Beyond
 # two steps a kernel that the SMs limit slows by more than the 1 % that ratios are to resolve.

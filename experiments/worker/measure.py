@@ -49,7 +49,6 @@ def measure(
 
     Args:
         point: ``kernel`` (configuration), ``rows``, ``cols``, ``dtype``, ``timing``, ``seed``.
-        equipment: The worker's own.
         stage: Called with ``"compiling"`` and ``"sampling"`` as each begins, for its limit.
         ask: Has another process check the answers of a kernel from outside.
     """
