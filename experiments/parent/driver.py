@@ -92,9 +92,11 @@ class Sweep:
     ) -> None:
         self.plan, self.pool, self.ledger, self.options = plan, pool, ledger, options
         self.name, self.measured, self._stopping = "", list[Row](), threading.Event()
-        # a point tried again takes its neighbours along: ratios compare points close in time
+        # a point tried again takes its neighbours along: ratios compare points close in time; what
+        # was never measured goes first, as a card's time may end
         again = {NEAR(x) for x in plan.points if self._is_due(x) and ledger.latest(x.identity)}
-        self.due = [x for x in plan.points if self._is_due(x) or NEAR(x) in again]
+        due = [x for x in plan.points if self._is_due(x) or NEAR(x) in again]
+        self.due = sorted(due, key=lambda x: (x.round, NEAR(x) in again))
 
     def _is_due(self, point: Point) -> bool:
         """Whether a point must be measured now."""

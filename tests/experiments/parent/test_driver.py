@@ -118,6 +118,9 @@ def test_only_failed_tries_failures_again_and_edited_code_is_measured_anew(
         rows = sweep(*arguments).rows
         assert len({row.key for row in rows if row.kernel == "good"}) == keys
     assert sum(row.kernel == "copy" for row in rows) == 4
+    rows = sweep("kernel=wrong,good", *shape(4, [8, 16, 32, 64]), "dtype=float32", *QUICK).rows
+    last = sorted((row.sequence or 0, row.cols) for row in rows)[-3:]
+    assert [cols for _, cols in last] == [16] * 3, "what was never measured goes first"
 
 
 def test_a_sweep_visits_whole_rounds_each_in_an_order_of_its_own(
