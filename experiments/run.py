@@ -81,7 +81,7 @@ def act_on(arguments: list[str]) -> Any:
                 path = os.path.abspath(folder).replace("'", "\\'")
                 words.append(f"hydra.searchpath=['{path}']")
             with hydra.initialize_config_dir(str(CONF), version_base="1.3"):
-                return launch(words)
+                return launch_jobs(words)
     except (HydraException, OmegaConfBaseException) as error:
         raise UserError(jobs.reason_of(error)) from error
     except (SweepFailed, UserError, OSError):
@@ -90,7 +90,7 @@ def act_on(arguments: list[str]) -> Any:
         raise UserError(f"{type(error).__name__}: {error}") from error
 
 
-def launch(words: Sequence[str]) -> Any:
+def launch_jobs(words: Sequence[str]) -> Any:
     """Passes the jobs, each composed when it is needed, to the function of ``hydra/launcher``."""
     asked = jobs.combinations(words)
     _, of_hydra = jobs.configuration_of(asked[0])

@@ -17,7 +17,7 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 
 from analysis.__main__ import finish, only
-from analysis.figures.kernels import FIGURES as SHARES
+from analysis.figures.kernels import SHARE_FIGURES
 from analysis.figures.limits import HEADLINE, LIMITS
 from analysis.figures.lines import LineFigure
 from analysis.figures.specs import LINE_FIGURES
@@ -124,7 +124,7 @@ Picture = tuple[Figure | LineFigure, Page]
 # The sources' figures by source and number, then this project's own.
 FIGURES: tuple[Figure | LineFigure, ...] = tuple(
     sorted(
-        (*LINE_FIGURES, HEADLINE, LIMITS, *SHARES, *TRAFFIC_FIGURES),
+        (*LINE_FIGURES, HEADLINE, LIMITS, *SHARE_FIGURES, *TRAFFIC_FIGURES),
         key=lambda figure: (not figure.source, figure.id if figure.source else ""),
     )
 )

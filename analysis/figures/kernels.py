@@ -145,7 +145,7 @@ def _draw(canvas: Canvas, shares: pd.DataFrame) -> None:
         sns.despine(ax=ax, left=True)
 
 
-FIGURES = tuple(
+SHARE_FIGURES = tuple(
     Figure(
         name,
         f"{name} needs timed rows of our kernel or a public one, and of its roof",

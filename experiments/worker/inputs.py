@@ -94,12 +94,12 @@ class Changing:
         # the rows that change: at most half of all, rounded up; none if the inputs have no rows or
         # no elements
         self.rows = random.SystemRandom().sample(range(count), min(CHANGING_ROWS, (count + 1) // 2))
-        self.held: tuple[int, ...] = ()  # the places of those that hold other values now
+        self.held: tuple[int, ...] = ()  # indices into `rows` of those that hold other values now
         self._next = 0
         self._slots = [[inputs[i].data[row] for i in self._by_rows] for row in self.rows]
         self._own = [[slot.clone() for slot in slots] for slots in self._slots]
-        # how the other values are made, a row for each place; a row of the inputs may be several of
-        # the point, as a head of attention is
+        # how the other values of `rows` are made; a row of the inputs may be several of the point,
+        # as a head of attention is
         self.others = replace(own, other=len(self.rows) * own.shape[0] // max(count, 1))
         self.hold_others()
 
@@ -112,11 +112,11 @@ class Changing:
             if {len(self._made[i]) for i in self._by_rows} != {len(self.rows)}:
                 self.rows = []  # this operation's rows cannot be replaced one by one
 
-    def hold(self, places: Iterable[int]) -> None:
-        """Gives the rows at these places their other values, and the rest their own."""
-        before, self.held = self.held, tuple(sorted(places))
-        for place in {*before} ^ {*self.held}:
-            for slot, value in self._pairs(place):
+    def hold(self, indices: Iterable[int]) -> None:
+        """Gives the rows of these indices their other values, and the rest their own."""
+        before, self.held = self.held, tuple(sorted(indices))
+        for index in {*before} ^ {*self.held}:
+            for slot, value in self._pairs(index):
                 slot.copy_(value)
 
     def hold_all(self) -> None:
@@ -133,17 +133,17 @@ class Changing:
         """Whether the rows hold what they were given, bit for bit."""
         return all(
             torch.equal(*(x.reshape(-1).view(torch.uint8) for x in pair))
-            for place in range(len(self.rows))
-            for pair in self._pairs(place)
+            for index in range(len(self.rows))
+            for pair in self._pairs(index)
         )
 
-    def given(self, places: Sequence[int]) -> tuple[Inputs, Values]:
-        """The other values at some places, and how to make them."""
-        values = replace(self.others, rows=tuple(places))
-        return select_rows(self.operation, self._made, places), values
+    def given(self, indices: Sequence[int]) -> tuple[Inputs, Values]:
+        """The other values of some rows, by index, and how to make them."""
+        values = replace(self.others, rows=tuple(indices))
+        return select_rows(self.operation, self._made, indices), values
 
-    def _pairs(self, place: int) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    def _pairs(self, index: int) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
         """A row's memory in each input, and the values that it holds now."""
-        others = [self._made[i][place] for i in self._by_rows]
-        values = others if place in self.held else self._own[place]
-        return zip(self._slots[place], values, strict=True)
+        others = [self._made[i][index] for i in self._by_rows]
+        values = others if index in self.held else self._own[index]
+        return zip(self._slots[index], values, strict=True)

@@ -146,14 +146,14 @@ class Trial:
             reason = malformed(answer, one.inputs, self.kernel.operation)
             if reason is not None:
                 return CheckResult(reason)
-            rows, places = [self.changing.rows[place] for place in one.held], [*one.held]
+            rows, indices = [self.changing.rows[i] for i in one.held], [*one.held]
             changed = tuple(y[rows] for y in answer)
             if rows:
-                result = self._check_or_ask(changed, *self.changing.given(places))
+                result = self._check_or_ask(changed, *self.changing.given(indices))
                 if result.reason is not None:
                     return result
                 for y, own in zip(answer, self.first, strict=True):
-                    y[rows] = own[places]
+                    y[rows] = own[indices]
             seed = self._seeds.get(fingerprints(one.inputs))
             if seed is None:
                 return INPUT_CHANGED
