@@ -202,7 +202,7 @@ def ratios(found: pd.DataFrame, over: str = "peers") -> pd.DataFrame:
     for one in both.assign(log=logs).itertuples(index=False):
         by_point.setdefault(tuple(getattr(one, name) for name in POINT), []).append(one)
     names = [*ENDS, "us", "rival_us", "above_roof", "labels", "visits"]
-    each = pd.DataFrame((_visited(visits, over) for visits in by_point.values()), columns=names)
+    each = pd.DataFrame((_of_point(visits, over) for visits in by_point.values()), columns=names)
     lines = both.drop_duplicates(POINT).reset_index(drop=True).assign(**each)
     sizes = lines["rows"].astype(str) + "×" + lines["cols"].astype(str)
     return lines.assign(
@@ -212,7 +212,7 @@ def ratios(found: pd.DataFrame, over: str = "peers") -> pd.DataFrame:
     )
 
 
-def _visited(visits: Sequence[Any], over: str) -> dict[str, Any]:
+def _of_point(visits: Sequence[Any], over: str) -> dict[str, Any]:
     """The columns that `ratios` adds, of the lines of `pairs` at one point."""
     own, recordings = [one.samples_us for one in visits], [one.recording for one in visits]
     mean = estimate.of_rounds([one.samples_us_rival for one in visits], own, recordings=recordings)
