@@ -110,7 +110,7 @@ counts: $(READY)  ## measure: what each variant's code requests of memory; needs
 counters: $(READY)  ## measure: what the card's counters saw; needs ncu
 	$(plain)
 	@$(PY) -m experiments.counters experiment=counters "out='$${OUT:-outputs/counters}'" $(words)
-test: $(READY)  ## test: all that needs no GPU
+test: $(READY)  ## test: most tests; no GPU, no browser
 	@$(PY) -c 'import xdist' 2>/dev/null && jobs='-n auto --maxprocesses 8 --dist worksteal'; \
 	$(PY) -m pytest $$jobs -m 'not gpu and not browser and not faults and not ptx and not slurm' $(ARGS)
 test-gpu: $(READY)  ## test: what needs a CUDA device

@@ -1,7 +1,7 @@
 """A cluster of programs holds one row of logits on chip: Gluon, sm_90 and newer.
 
-One kernel computes the loss, loss and gradient, log-softmax, logsumexp, and log-probability with
-entropy.
+One kernel computes the loss, the gradient of short rows, both together, log-softmax, logsumexp, and
+log-probability with entropy.
 Passes: one; reads MN, and writes MN for a gradient or a log-softmax.
 Idea: as in `softmax/cluster.py`, a warp loads its slice of the row into registers, computes its
 maximum m and its sum d of exp(z − m), and sends the pair to all programs of the cluster. Label

@@ -114,7 +114,7 @@ LogSumExpOnline = variant(Streaming, LOGSUMEXP, moves=A_NUMBER)
 
 
 class CeBackward(Streaming):
-    """The gradient of a known logsumexp; `block_size` None takes 2048; see `Streaming`."""
+    """The gradient of a known logsumexp, see `backward`; tiles have 2048 elements if not asked."""
 
     operation = CROSS_ENTROPY_BACKWARD
 
