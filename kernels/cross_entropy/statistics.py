@@ -1,0 +1,311 @@
+"""Device code: the logits of rows, and a running maximum and sum of exponentials over them.
+
+Shapes: [rows] for a value per row, [lanes, rows] per lane, [lanes, rows, elements of a vector]
+per element of a piece of a tile. With this order Triton gives each warp its own rows where a
+program has several.
+"""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from typing import Any, NamedTuple
+
+from ..language import constant, jit, tl
+from ..vectors import end_columns, first_element, first_vector, offsets_of, vectors_of
+
+LOG2E = constant(1.4426950408889634)
+LEAST = constant(-1e30)  # in place of −inf in a product with 0
+
+# The whole numbers of a launch; `cols` is in vectors, or in elements of unaligned rows
+Sizes = namedtuple(
+    "Sizes",
+    "rows cols chunks ignored dloss_stride row_stride col_stride lead y_row_stride y_col_stride "
+    "y_lead",
+)
+
+
+class Rows(NamedTuple):
+    """The rows of a program. What has no comment is an argument of the launch, see `rows.Call`."""
+
+    x: Any
+    target: Any
+    weight: Any
+    weight_sum: Any  # of all classes, for a smoothed loss
+    dentropy: Any
+    of_target: Any  # where the loss, or the log-probability, is written
+    entropy: Any
+    lse: Any
+    sums: Any  # if they are `kept` each row's shift and Σ exp(z − shift), then chunks' `Statistics`
+    y: Any  # the matrix to write: the gradient, or log-softmax
+    dloss: Any  # or the gradient of the log-probability, or of lse
+    x_at: Any  # `kernels.vectors.At`
+    y_at: Any
+    sizes: Any
+    inverse: Any  # 1 / temperature; the options have the dtype of the statistics
+    softcap: Any
+    smoothing: Any
+    z_loss: Any
+    number: Any  # of each row, int64
+    exists: Any
+    length: Any  # elements of a row
+    ahead: Any  # elements before a row's first whole vector
+    how: Any  # `rows.How`
+
+
+class Target(NamedTuple):
+    """The targets of rows. Without targets, rows that exist count, of weight 1."""
+
+    counts: Any  # whether the row exists and is not ignored
+    column: Any  # −1 if out of range
+    weight: Any  # NaN if out of range
+    z: Any  # likewise
+
+
+class Statistics(NamedTuple):
+    """Of a part of a row, of a lane's or all."""
+
+    m: Any  # max z
+    s: Any  # Σ exp(z − m)
+    further: Any  # for the entropy Σ exp(z − m)·(z − m), for label smoothing Σ w·z
+
+
+# --- formulas ---
+
+
+@jit
+def exp(difference: tl.tensor) -> tl.tensor:
+    """exp; in float32 by exp2, as exp takes three instructions more for subnormal results."""
+    if difference.dtype == tl.float64:
+        return tl.exp(difference)
+    return tl.exp2(difference * LOG2E)
+
+
+@jit
+def shift_of(m: tl.tensor) -> tl.tensor:
+    """The number that exponentials subtract from z: the maximum, or 0 where it is infinite."""
+    return tl.where(tl.abs(m) == float("inf"), 0.0, m)
+
+
+@jit
+def product(s: tl.tensor, difference: tl.tensor) -> tl.tensor:
+    """s·difference, 0 where s is 0 because the difference is −inf."""
+    return s * tl.maximum(difference, LEAST)
+
+
+@jit
+def _tanh(u: tl.tensor) -> tl.tensor:
+    # the quotient is ±1 where exp overflows or is 0, and loses the digits of a small u: the series
+    SMALL: tl.constexpr = 0.01 if u.dtype == tl.float64 else 0.2
+    square = u * u
+    series = u * (1 - square * (1 / 3 - square * (2 / 15 - square * (17 / 315))))
+    return tl.where(tl.abs(u) < SMALL, series, 1 - 2 / (exp(2 * u) + 1))
+
+
+# --- logits ---
+
+
+@jit
+def _z_of(rows: Rows, logits: tl.tensor) -> tl.tensor:
+    z = logits.to(rows.how.statistics)
+    if rows.how.capped:
+        z = rows.softcap * _tanh(z / rows.softcap)
+    if rows.how.scaled:
+        z *= rows.inverse
+    return z
+
+
+@jit
+def load_tile(
+    rows: Rows, tile: tl.tensor, many: tl.tensor, MASKED: tl.constexpr = True
+) -> tl.tuple:
+    """z of a tile, piece by piece; −inf beyond ``many`` vectors of each row."""
+    PIECES: tl.constexpr = rows.how.cut.pieces
+    LOADS: tl.constexpr = rows.how.loads
+    source = first_vector(rows.x, rows.x_at, rows.number, rows.how)[None, :, None]
+    pieces: tl.tuple = ()
+    for piece in tl.static_range(PIECES):
+        vector = vectors_of(tile * PIECES + piece, rows.how.cut.lanes)
+        places = source + offsets_of(vector, rows.x_at.col_stride, rows.how.vector)
+        inside = vector < many
+        mask, other = (inside, float("-inf")) if MASKED else (None, None)
+        z = _z_of(rows, tl.load(places, mask, other, eviction_policy=LOADS))
+        if MASKED and rows.how.capped:
+            z = tl.where(inside, z, float("-inf"))
+        pieces = pieces + (z,)  # noqa: RUF005, Triton unpacks no tuple
+    return pieces
+
+
+@jit
+def load_ends(rows: Rows, counts: tl.tensor) -> tl.tuple:
+    """The columns of the ends of rows, −1 for none, and their z, −inf for none."""
+    columns = end_columns(rows.length, rows.ahead, rows.how.vector)
+    columns = tl.where(counts[None, :], columns, -1)
+    begin = first_element(rows.x, rows.x_at, rows.number, rows.how)
+    value = tl.load(begin[None, :] + columns, mask=columns >= 0, other=float("-inf"))
+    return columns, tl.where(columns >= 0, _z_of(rows, value), float("-inf"))
+
+
+@jit
+def load_targets(rows: Rows) -> Target:
+    """The targets of rows; the step "elements" needs no z."""
+    counts, column = rows.exists, rows.number
+    w = tl.where(counts, 1.0, 1.0).to(rows.how.statistics)
+    z = w
+    if rows.target is not None:
+        chosen = tl.load(rows.target + rows.number, mask=counts, other=-1)
+        if rows.how.kind == "loss":
+            counts = counts & (chosen != rows.sizes.ignored)
+        valid = counts & (chosen >= 0) & (chosen < rows.length)
+        w = tl.where(valid, 1.0, float("nan")).to(rows.how.statistics)
+        if rows.weight is not None:
+            w = tl.load(rows.weight + chosen, mask=valid, other=float("nan"))
+            w = w.to(rows.how.statistics)
+        z = w
+        if rows.how.step != "elements":
+            begin = first_element(rows.x, rows.x_at, rows.number, rows.how)
+            place = begin + chosen * rows.x_at.col_stride
+            z = _z_of(rows, tl.load(place, mask=valid, other=float("nan")))
+        column = tl.where(valid, chosen, -1)
+    return Target(counts, column, w, z)
+
+
+# --- statistics ---
+
+
+@jit
+def empty(HOW: tl.constexpr, BY_LANE: tl.constexpr = False) -> Statistics:
+    """The statistics of no elements, of each row or of each lane."""
+    ROWS: tl.constexpr = HOW.cut.rows
+    LANES: tl.constexpr = HOW.cut.lanes
+    zeros = tl.zeros((LANES, ROWS) if BY_LANE else (ROWS,), HOW.statistics)
+    return Statistics(zeros + float("-inf"), zeros, zeros)
+
+
+@jit
+def add_tile(
+    rows: Rows, lanes: Statistics, pieces: tl.tuple, tile: tl.tensor, many: tl.tensor
+) -> Statistics:
+    """The statistics of lanes and of a tile, whose z are ``pieces``."""
+    PIECES: tl.constexpr = rows.how.cut.pieces
+    highest = pieces[0]
+    for piece in tl.static_range(1, PIECES):
+        highest = tl.maximum(highest, pieces[piece])
+    # Triton's maximum passes over NaN; it comes back through the sum
+    m = tl.maximum(lanes.m, tl.max(highest, 2))
+    shift = shift_of(m)
+    change = lanes.m - shift
+    scale = exp(change)
+    if rows.how.further == "weighted" and rows.how.statistics == tl.float32:
+        s, further = _sums_by_powers_of_two(pieces, shift, rows.how)
+    else:
+        s, further = _sums(rows, pieces, shift, tile, many)
+    further = _shifted(lanes, change, scale, rows.how) + further
+    return Statistics(m, lanes.s * scale + s, further)
+
+
+@jit
+def _sums(
+    rows: Rows, pieces: tl.tuple, shift: tl.tensor, tile: tl.tensor, many: tl.tensor
+) -> tl.tuple:
+    """Each lane's Σ exp(z − shift), and further sum, of a tile."""
+    PIECES: tl.constexpr = rows.how.cut.pieces
+    sums = tl.zeros_like(pieces[0])
+    further = sums
+    for piece in tl.static_range(PIECES):
+        difference = pieces[piece] - shift[:, :, None]
+        exponential = exp(difference)
+        if rows.how.further == "weighted":
+            further += product(exponential, difference)
+        sums += exponential
+        if rows.how.further == "added":
+            vector = vectors_of(tile * PIECES + piece, rows.how.cut.lanes)
+            columns = rows.ahead[None, :, None] + offsets_of(vector, 1, rows.how.vector)
+            further += _weighted(rows, pieces[piece], columns, vector < many)
+    return tl.sum(sums, 2), tl.sum(further, 2)
+
+
+@jit
+def _sums_by_powers_of_two(pieces: tl.tuple, shift: tl.tensor, HOW: tl.constexpr) -> tl.tuple:
+    """`_sums` for the entropy in float32: an element takes a fourth less.
+
+    With the float32 number t ≈ shift·log₂e and its error r = shift·log₂e − t, and with the power
+    p = z·log₂e − t of each element, rounded once:
+
+        z − shift = (p − r) / log₂e,    exp(z − shift) = 2ᵖ·2⁻ʳ
+    """
+    PIECES: tl.constexpr = HOW.cut.pieces
+    sums = tl.zeros_like(pieces[0])
+    further = sums
+    t = shift * LOG2E
+    for piece in tl.static_range(PIECES):
+        power = tl.fma(pieces[piece], LOG2E, -t[:, :, None])
+        exponential = tl.exp2(power)
+        further = tl.fma(exponential, tl.maximum(power, LEAST), further)
+        sums += exponential
+    s, further = tl.sum(sums, 2), tl.sum(further, 2)
+    r = tl.fma(shift, LOG2E, -t)
+    scale = tl.exp2(-r)
+    further = (further - r * s) * (scale / LOG2E)
+    return s * scale, further
+
+
+@jit
+def _weighted(rows: Rows, z: tl.tensor, columns: tl.tensor, inside: tl.tensor) -> tl.tensor:
+    """w·z of label smoothing."""
+    z = tl.where(inside, z, 0.0)
+    if rows.weight is not None:
+        z *= tl.load(rows.weight + columns, mask=inside, other=0.0)
+    return z
+
+
+@jit
+def sum_of_weights(rows: Rows) -> tl.tensor:
+    """The sum of the weights of all classes."""
+    total = rows.length if rows.weight is None else tl.load(rows.weight_sum)
+    return tl.cast(total, rows.how.statistics)
+
+
+@jit
+def _shifted(part: Statistics, change: tl.tensor, scale: tl.tensor, HOW: tl.constexpr) -> tl.tensor:
+    """The further sum of a part when ``change`` is added to all z − m; ``scale`` is its exp.
+
+    For the entropy Σ exp(z − m + change)·(z − m + change) = (further + change·s)·scale.
+    """
+    further = part.further
+    if HOW.further == "weighted":
+        further = (further + product(part.s, change)) * scale
+    return further
+
+
+@jit
+def join_lanes(lanes: Statistics, HOW: tl.constexpr) -> Statistics:
+    """The statistics of rows from those of their lanes."""
+    m = tl.max(lanes.m, 0)
+    change = lanes.m - shift_of(m)[None, :]
+    scale = exp(change)
+    s = tl.sum(lanes.s * scale, 0)
+    further = tl.zeros_like(s)
+    if HOW.further != "":
+        further = tl.sum(_shifted(lanes, change, scale, HOW), 0)
+    return Statistics(m, s, further)
+
+
+@jit
+def join_parts(one: Statistics, two: Statistics, HOW: tl.constexpr) -> Statistics:
+    """The statistics of two parts of each row together."""
+    m = tl.maximum(one.m, two.m)
+    shift = shift_of(m)
+    change, change2 = one.m - shift, two.m - shift
+    scale, scale2 = exp(change), exp(change2)
+    further = _shifted(one, change, scale, HOW) + _shifted(two, change2, scale2, HOW)
+    return Statistics(m, one.s * scale + two.s * scale2, further)
+
+
+@jit
+def join_ends(rows: Rows, of_row: Statistics, z: tl.tensor, columns: tl.tensor) -> tl.tuple:
+    """The statistics of rows with the ends of rows, one element per lane."""
+    further = tl.zeros_like(z)
+    if rows.how.further == "added":
+        further = _weighted(rows, z, columns, columns >= 0)
+    ends = join_lanes(Statistics(z, exp(z - shift_of(z)), further), rows.how)
+    return join_parts(of_row, ends, rows.how)
