@@ -40,6 +40,7 @@ class Call(NamedTuple):
     target: torch.Tensor | None = None
     options: Options = PLAIN  # of the loss; the temperature applies to every result
     weight: torch.Tensor | None = None  # (N,), one weight per class
+    weight_sum: torch.Tensor | None = None  # which `rows` fills in if smoothing needs it
     # gradient of the loss, of a floating dtype: (M,) of any stride, or one number for all rows;
     # None for ones
     dloss: torch.Tensor | None = None

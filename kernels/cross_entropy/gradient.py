@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from ..language import constant, jit, tl
 from ..vectors import first_element, offsets_of, vectors_of
-from .statistics import Rows, Target, exp, product, sum_of_weights
+from .statistics import Ends, Rows, Target, Tile, exp, product, sum_of_weights
 
 HALF_LOG2E = constant(0.7213475204444817)
 
@@ -143,32 +143,27 @@ def _result(
 
 @jit
 def store_tile(
-    rows: Rows,
-    aim: tl.tensor,
-    factors: Factors,
-    pieces: tl.tuple,
-    tile: tl.tensor,
-    many: tl.tensor,
-    COMMON: tl.constexpr = False,
+    rows: Rows, aim: tl.tensor, factors: Factors, tile: Tile, COMMON: tl.constexpr = False
 ) -> None:
-    """Writes the gradient, or log-softmax, of a tile, whose z are ``pieces``, behind ``aim``."""
+    """Writes the gradient, or log-softmax, of a tile, behind ``aim``; see `_result`."""
     PIECES: tl.constexpr = rows.how.cut.pieces
     STORES: tl.constexpr = rows.how.stores
     wide = Factors(*[each[None, :, None] for each in factors])
     for piece in tl.static_range(PIECES):
-        vector = vectors_of(tile * PIECES + piece, rows.how.cut.lanes)
-        inside = vector < many
+        vector = vectors_of(tile.number * PIECES + piece, rows.how.cut.lanes)
+        inside = vector < tile.many
         columns = rows.ahead[None, :, None] + offsets_of(vector, 1, rows.how.vector)
-        result = _result(rows, wide, pieces[piece], columns, inside, COMMON)
+        result = _result(rows, wide, tile.pieces[piece], columns, inside, COMMON)
         places = aim + offsets_of(vector, rows.y_at.col_stride, rows.how.vector)
         result = result.to(aim.dtype.element_ty)
         tl.store(places, result, mask=inside, eviction_policy=STORES)
 
 
 @jit
-def store_ends(rows: Rows, factors: Factors, z: tl.tensor, columns: tl.tensor) -> None:
+def store_ends(rows: Rows, factors: Factors, ends: Ends) -> None:
     """Writes the gradient, or log-softmax, of the ends of rows."""
     wide = Factors(*[each[None, :] for each in factors])
     begin = first_element(rows.y, rows.y_at, rows.number, rows.how)
-    result = _result(rows, wide, z, columns, columns >= 0)
-    tl.store(begin[None, :] + columns, result.to(begin.dtype.element_ty), mask=columns >= 0)
+    inside = ends.columns >= 0
+    result = _result(rows, wide, ends.z, ends.columns, inside)
+    tl.store(begin[None, :] + ends.columns, result.to(begin.dtype.element_ty), mask=inside)

@@ -67,8 +67,8 @@ def run(call: Call) -> None:
 
     The kernel does not read a wide ignored row if it only computes a loss.
     """
-    x, y = call.x, call.matrix
-    rows, cols = x.shape
+    call = _with_weight_sum(call)
+    x, y, (rows, cols) = call.x, call.matrix, call.x.shape
     if x.numel() == 0:  # no columns: the result of PyTorch
         nothing = (call.lse, float("-inf")), (call.of_target, float("nan")), (call.entropy, 0.0)
         for result, value in nothing:
@@ -85,17 +85,19 @@ def run(call: Call) -> None:
     if not held:  # programs that share a row, a power of two
         wanted = next_power_of_two(PROGRAMS_PER_SM * (device_of(x).sms or 0) // rows)
         split = min(wanted, next_power_of_two(parts.chunks + 1) // 2)
-    numbers = 2 * kept + (split > 1) * parts.chunks * (2 + bool(call.further))
-    scratch = _scratch(call, numbers)
+    sums, numbers = None, 2 * kept + (split > 1) * parts.chunks * (2 + bool(call.further))
+    if numbers:
+        dtype = torch.float64 if x.dtype == torch.float64 else torch.float32
+        sums = workspace((numbers, rows), dtype, x.device)
     whole = held or cols // plan.vector <= parts.lanes * parts.pieces
     skip = call.kind == "loss" and cols >= SKIPPED and not held
     how = How("rows", split=split, skip=skip, whole=whole, kept=kept)
-    _launch(how, read, plan, parts, scratch)
+    _launch(how, read, plan, parts, sums)
     if split > 1:
         of_a_warp = replace(parts, rows=32, warps=1)
-        _launch(How("join", kept=kept), read, plan, of_a_warp, scratch)
+        _launch(How("join", kept=kept), read, plan, of_a_warp, sums)
     if kept:
-        _elementwise(call._replace(loss=None, lse=None), scratch)
+        _elementwise(call._replace(loss=None, lse=None), sums)
 
 
 def backward(call: Call, mean: bool = False) -> None:
@@ -111,7 +113,7 @@ def backward(call: Call, mean: bool = False) -> None:
         mean: Whether ``dloss`` is multiplied by ``lse[M]``, which `reduce_losses` wrote.
     """
     if call.x.numel() > 0:
-        _elementwise(call, _scratch(call), mean)
+        _elementwise(_with_weight_sum(call), None, mean)
 
 
 def reduce_losses(call: Call, mean: bool, out: torch.Tensor) -> None:
@@ -137,29 +139,21 @@ def reduce_losses(call: Call, mean: bool, out: torch.Tensor) -> None:
 
 @dataclass(frozen=True)
 class Cut:
-    """The cut of rows.
-
-    A program has several rows, or one. A row has chunks, a chunk tiles, and a tile of a row
-    ``pieces``, of each of which every lane takes one vector.
-    """
+    """The cut of rows: a row into chunks, a chunk into tiles, a tile into vectors of lanes."""
 
     rows: int  # of a program
     lanes: int  # of a row
-    pieces: int  # of a tile: vectors of a lane
+    pieces: int  # of a tile: one vector of each lane
     tiles: int  # of a chunk
     chunks: int  # of a row
     warps: int  # of a program
 
 
 def cut(cols: int, vector: int, held: bool, block_size: int | None, num_warps: int | None) -> Cut:
-    """The cut of rows of ``cols`` elements, for any M.
+    """The cut of rows of ``cols`` elements, read by vectors of ``vector``; for any M.
 
-    Args:
-        cols: At least 1.
-        vector: Elements of a vector.
-        held: Whether a tile must hold a whole row.
-        block_size: The requested elements of a tile, or None.
-        num_warps: The requested warps of a program, or None.
+    If a row is to be ``held``, a tile is a whole row. ``block_size`` is the requested elements of a
+    tile, ``num_warps`` the requested warps of a program; None lets the width decide.
     """
     vectors = max(cols // vector, 1)
     if cols <= NARROW:
@@ -183,25 +177,13 @@ def cut(cols: int, vector: int, held: bool, block_size: int | None, num_warps: i
     return Cut(rows, lanes, pieces, tiles, chunks, warps)
 
 
-class Scratch(NamedTuple):
-    """What the launches of a call share."""
-
-    weight_sum: torch.Tensor | None  # the sum of all weights, for a smoothed loss
-    sums: torch.Tensor | None  # see `Rows`
-
-
-def _scratch(call: Call, numbers: int = 0) -> Scratch:
-    """``numbers`` of each row."""
-    x, weight_sum, sums = call.x, None, None
-    if call.weight is not None and call.options.label_smoothing:
-        weight_sum = call.weight.sum(dtype=torch.float64)
-    if numbers:
-        dtype = torch.float64 if x.dtype == torch.float64 else torch.float32
-        sums = workspace((numbers, len(x)), dtype, x.device)
-    return Scratch(weight_sum, sums)
+def _with_weight_sum(call: Call) -> Call:
+    if call.weight is None or not call.options.label_smoothing:
+        return call
+    return call._replace(weight_sum=call.weight.sum(dtype=torch.float64))
 
 
-def _elementwise(call: Call, scratch: Scratch, mean: bool = False) -> None:
+def _elementwise(call: Call, sums: torch.Tensor | None, mean: bool = False) -> None:
     """Writes a call's matrix, a tile a program, from each row's sums, or else its ``lse``."""
     x, y, block = call.x, call.matrix, call.block_size or ELEMENTWISE
     assert y is not None
@@ -211,8 +193,8 @@ def _elementwise(call: Call, scratch: Scratch, mean: bool = False) -> None:
     lanes = min(32 if a_warp else 32 * warps, next_power_of_two(vectors))
     pieces = max(1, min(block // (lanes * plan.vector), -(-vectors // lanes)))
     parts = Cut(32 * warps // lanes, lanes, pieces, 1, chunks, warps)
-    how = How("elements", split=chunks, mean=mean, kept=scratch.sums is not None)
-    _launch(how, call, plan, parts, scratch)
+    how = How("elements", split=chunks, mean=mean, kept=sums is not None)
+    _launch(how, call, plan, parts, sums)
 
 
 class How(NamedTuple):
@@ -237,11 +219,11 @@ class How(NamedTuple):
     stores: str = ""
 
 
-def _launch(how: How, call: Call, plan: Layout, parts: Cut, scratch: Scratch) -> None:
+def _launch(how: How, call: Call, plan: Layout, parts: Cut, sums: torch.Tensor | None) -> None:
     x, options = call.x, call.options
     bases, places = (*plan.bases, None), (*plan.places, At(0, 1, 0))
     d = call.dloss if call.dlogprob is None else call.dlogprob
-    either = call.dentropy if scratch.weight_sum is None else scratch.weight_sum
+    either = call.weight_sum if call.kind == "loss" else call.dentropy
     d_stride = 0 if d is None or d.numel() == 1 else d.stride(0)
     how = how._replace(
         kind=call.kind,
@@ -265,7 +247,7 @@ def _launch(how: How, call: Call, plan: Layout, parts: Cut, scratch: Scratch) ->
         (-(-len(x) // parts.rows) * how.split,),
         (
             *(bases[0], call.target, call.weight, either, call.of_target, call.entropy),
-            *(call.lse, scratch.sums, bases[1], d, sizes),
+            *(call.lse, sums, bases[1], d, sizes),
             *(1 / options.temperature, options.softcap, options.label_smoothing, options.z_loss),
         ),
         {"HOW": how},
@@ -325,14 +307,14 @@ def _rows(rows: Rows) -> None:
         counted = target.counts
     vectors = tl.where(counted, whole_vectors(rows.sizes.cols, rows.ahead, rows.how), 0)
     if rows.how.ends and rows.how.split == 1 and rows.how.step == "rows":
-        columns, z_at_ends = load_ends(rows, counted)
+        ends = load_ends(rows, counted)
     many = vectors[None, :, None]
     if rows.how.whole:  # all of the row is on its way before a target is waited for
-        pieces = load_tile(rows, 0, many)
+        tile = load_tile(rows, 0, many)
     if not rows.how.skip:
         target = load_targets(rows)
     if rows.how.whole:
-        of_row = join_lanes(add_tile(rows, empty(rows.how, True), pieces, 0, many), rows.how)
+        of_row = join_lanes(add_tile(rows, empty(rows.how, True), tile), rows.how)
     elif rows.how.step == "join":
         of_row = _join(rows)
     else:
@@ -340,8 +322,8 @@ def _rows(rows: Rows) -> None:
     if rows.how.split == 1:
         if rows.how.ends:
             if rows.how.step == "join":
-                columns, z_at_ends = load_ends(rows, rows.exists)
-            of_row = join_ends(rows, of_row, z_at_ends, columns)
+                ends = load_ends(rows, rows.exists)
+            of_row = join_ends(rows, of_row, ends)
         if rows.how.kind == "loss" or rows.how.kept or rows.y is not None:
             # +inf − inf, as in PyTorch
             summed = tl.where(of_row.m == float("inf"), float("nan"), of_row.s)
@@ -352,9 +334,9 @@ def _rows(rows: Rows) -> None:
             # another warp may not have read the target's logit yet, which is now overwritten
             tl.debug_barrier()
             aim = first_vector(rows.y, rows.y_at, rows.number, rows.how)[None, :, None]
-            store_tile(rows, aim, factors, pieces, 0, many)
+            store_tile(rows, aim, factors, tile)
             if rows.how.ends:
-                store_ends(rows, factors, z_at_ends, columns)
+                store_ends(rows, factors, ends)
 
 
 @jit
@@ -382,11 +364,9 @@ def _stream(rows: Rows, vectors: tl.tensor) -> tl.tuple:
         middle = tl.minimum(tl.maximum(full, start), end)
         if rows.how.cut.rows == 1:
             for tile in tl.range(start, middle, num_stages=1):
-                pieces = load_tile(rows, tile, many, False)
-                lanes = add_tile(rows, lanes, pieces, tile, many)
+                lanes = add_tile(rows, lanes, load_tile(rows, tile, many, False))
         for tile in tl.range(middle, end, num_stages=1):
-            pieces = load_tile(rows, tile, many)
-            lanes = add_tile(rows, lanes, pieces, tile, many)
+            lanes = add_tile(rows, lanes, load_tile(rows, tile, many))
         found = join_lanes(lanes, rows.how)
         if rows.how.split > 1:
             places, step = _place_of(rows, chunk)
@@ -450,9 +430,9 @@ def _store_results(rows: Rows, of_row: Statistics, target: Target) -> None:
 @jit
 def _elements(rows: Rows) -> None:
     """Writes a tile of the gradient, or of log-softmax, from what is known of its rows."""
-    tile, sizes, exists = tl.program_id(0) % rows.sizes.chunks, rows.sizes, rows.exists
+    number, sizes, exists = tl.program_id(0) % rows.sizes.chunks, rows.sizes, rows.exists
     many = tl.where(exists, whole_vectors(sizes.cols, rows.ahead, rows.how), 0)[None, :, None]
-    pieces = load_tile(rows, tile, many)
+    tile = load_tile(rows, number, many)
     summed = None
     if rows.how.kept:
         shift = tl.load(rows.sums + rows.number, mask=exists, other=0.0)
@@ -465,17 +445,16 @@ def _elements(rows: Rows) -> None:
     if rows.target is not None:
         # most tiles have no target, and rows that count: their elements take a third less
         A_TILE: tl.constexpr = rows.how.cut.lanes * rows.how.cut.pieces * rows.how.vector
-        place = target.column - rows.ahead - tile * A_TILE
+        place = target.column - rows.ahead - number * A_TILE
         apart = ((place >= 0) & (place < A_TILE)) | (exists & (target.counts == 0))
         common = 1 - tl.max(apart.to(tl.int32), 0)
     aim = first_vector(rows.y, rows.y_at, rows.number, rows.how)[None, :, None]
     if common == 1:
-        store_tile(rows, aim, factors, pieces, tile, many, True)
+        store_tile(rows, aim, factors, tile, True)
     else:
-        store_tile(rows, aim, factors, pieces, tile, many)
-    if rows.how.ends and tile == 0:  # a branch, so that other tiles skip the masked accesses
-        columns, z = load_ends(rows, exists)
-        store_ends(rows, factors, z, columns)
+        store_tile(rows, aim, factors, tile)
+    if rows.how.ends and number == 0:  # a branch, so that other tiles skip the masked accesses
+        store_ends(rows, factors, load_ends(rows, exists))
 
 
 @jit

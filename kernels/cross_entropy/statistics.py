@@ -24,32 +24,20 @@ Sizes = namedtuple(
 )
 
 
-class Rows(NamedTuple):
-    """The rows of a program. What has no comment is an argument of the launch, see `rows.Call`."""
-
-    x: Any
-    target: Any
-    weight: Any
-    weight_sum: Any  # of all classes, for a smoothed loss
-    dentropy: Any
-    of_target: Any  # where the loss, or the log-probability, is written
-    entropy: Any
-    lse: Any
-    sums: Any  # if they are `kept` each row's shift and Σ exp(z − shift), then chunks' `Statistics`
-    y: Any  # the matrix to write: the gradient, or log-softmax
-    dloss: Any  # or the gradient of the log-probability, or of lse
-    x_at: Any  # `kernels.vectors.At`
-    y_at: Any
-    sizes: Any
-    inverse: Any  # 1 / temperature; the options have the dtype of the statistics
-    softcap: Any
-    smoothing: Any
-    z_loss: Any
-    number: Any  # of each row, int64
-    exists: Any
-    length: Any  # elements of a row
-    ahead: Any  # elements before a row's first whole vector
-    how: Any  # `rows.How`
+# The rows of a program. First pointers and options, named as in `Call`: of these `y` is the matrix
+# to write, `dloss` may be the gradient of the log-probability or of lse, `inverse` is
+# 1 / temperature, and `sums` has each row's shift and Σ exp(z − shift) if they are `kept`, then the
+# `Statistics` of chunks. Last of each row its number (int64), whether it exists, its elements, and
+# those ahead of its first whole vector; `how` is `rows.How`.
+Rows = namedtuple(
+    "Rows",
+    "x target weight weight_sum dentropy of_target entropy lse sums y dloss x_at y_at sizes "
+    "inverse softcap smoothing z_loss number exists length ahead how",
+)
+# z of a tile of each row, piece by piece, the tile's number, and the whole vectors of each row
+Tile = namedtuple("Tile", "pieces number many")
+# The elements of rows beside their whole vectors: their columns, −1 for none, and z, −∞ for none
+Ends = namedtuple("Ends", "columns z")
 
 
 class Target(NamedTuple):
@@ -115,10 +103,8 @@ def _z_of(rows: Rows, logits: tl.tensor) -> tl.tensor:
 
 
 @jit
-def load_tile(
-    rows: Rows, tile: tl.tensor, many: tl.tensor, MASKED: tl.constexpr = True
-) -> tl.tuple:
-    """z of a tile, piece by piece; −inf beyond ``many`` vectors of each row."""
+def load_tile(rows: Rows, tile: tl.tensor, many: tl.tensor, MASKED: tl.constexpr = True) -> Tile:
+    """A tile of rows of ``many`` vectors; beyond them z is −∞."""
     PIECES: tl.constexpr = rows.how.cut.pieces
     LOADS: tl.constexpr = rows.how.loads
     source = first_vector(rows.x, rows.x_at, rows.number, rows.how)[None, :, None]
@@ -132,17 +118,17 @@ def load_tile(
         if MASKED and rows.how.capped:
             z = tl.where(inside, z, float("-inf"))
         pieces = pieces + (z,)  # noqa: RUF005, Triton unpacks no tuple
-    return pieces
+    return Tile(pieces, tile, many)
 
 
 @jit
-def load_ends(rows: Rows, counts: tl.tensor) -> tl.tuple:
-    """The columns of the ends of rows, −1 for none, and their z, −inf for none."""
+def load_ends(rows: Rows, counts: tl.tensor) -> Ends:
+    """The ends of rows that count."""
     columns = end_columns(rows.length, rows.ahead, rows.how.vector)
     columns = tl.where(counts[None, :], columns, -1)
     begin = first_element(rows.x, rows.x_at, rows.number, rows.how)
     value = tl.load(begin[None, :] + columns, mask=columns >= 0, other=float("-inf"))
-    return columns, tl.where(columns >= 0, _z_of(rows, value), float("-inf"))
+    return Ends(columns, tl.where(columns >= 0, _z_of(rows, value), float("-inf")))
 
 
 @jit
@@ -182,50 +168,46 @@ def empty(HOW: tl.constexpr, BY_LANE: tl.constexpr = False) -> Statistics:
 
 
 @jit
-def add_tile(
-    rows: Rows, lanes: Statistics, pieces: tl.tuple, tile: tl.tensor, many: tl.tensor
-) -> Statistics:
-    """The statistics of lanes and of a tile, whose z are ``pieces``."""
+def add_tile(rows: Rows, lanes: Statistics, tile: Tile) -> Statistics:
+    """The statistics of lanes and of a tile."""
     PIECES: tl.constexpr = rows.how.cut.pieces
-    highest = pieces[0]
+    highest = tile.pieces[0]
     for piece in tl.static_range(1, PIECES):
-        highest = tl.maximum(highest, pieces[piece])
+        highest = tl.maximum(highest, tile.pieces[piece])
     # Triton's maximum passes over NaN; it comes back through the sum
     m = tl.maximum(lanes.m, tl.max(highest, 2))
     shift = shift_of(m)
     change = lanes.m - shift
     scale = exp(change)
     if rows.how.further == "weighted" and rows.how.statistics == tl.float32:
-        s, further = _sums_by_powers_of_two(pieces, shift, rows.how)
+        s, further = _sums_by_powers_of_two(tile, shift, rows.how)
     else:
-        s, further = _sums(rows, pieces, shift, tile, many)
+        s, further = _sums(rows, tile, shift)
     further = _shifted(lanes, change, scale, rows.how) + further
     return Statistics(m, lanes.s * scale + s, further)
 
 
 @jit
-def _sums(
-    rows: Rows, pieces: tl.tuple, shift: tl.tensor, tile: tl.tensor, many: tl.tensor
-) -> tl.tuple:
+def _sums(rows: Rows, tile: Tile, shift: tl.tensor) -> tl.tuple:
     """Each lane's Σ exp(z − shift), and further sum, of a tile."""
     PIECES: tl.constexpr = rows.how.cut.pieces
-    sums = tl.zeros_like(pieces[0])
+    sums = tl.zeros_like(tile.pieces[0])
     further = sums
     for piece in tl.static_range(PIECES):
-        difference = pieces[piece] - shift[:, :, None]
+        difference = tile.pieces[piece] - shift[:, :, None]
         exponential = exp(difference)
         if rows.how.further == "weighted":
             further += product(exponential, difference)
         sums += exponential
         if rows.how.further == "added":
-            vector = vectors_of(tile * PIECES + piece, rows.how.cut.lanes)
+            vector = vectors_of(tile.number * PIECES + piece, rows.how.cut.lanes)
             columns = rows.ahead[None, :, None] + offsets_of(vector, 1, rows.how.vector)
-            further += _weighted(rows, pieces[piece], columns, vector < many)
+            further += _weighted(rows, tile.pieces[piece], columns, vector < tile.many)
     return tl.sum(sums, 2), tl.sum(further, 2)
 
 
 @jit
-def _sums_by_powers_of_two(pieces: tl.tuple, shift: tl.tensor, HOW: tl.constexpr) -> tl.tuple:
+def _sums_by_powers_of_two(tile: Tile, shift: tl.tensor, HOW: tl.constexpr) -> tl.tuple:
     """`_sums` for the entropy in float32: an element takes a fourth less.
 
     With the float32 number t ≈ shift·log₂e and its error r = shift·log₂e − t, and with the power
@@ -234,11 +216,11 @@ def _sums_by_powers_of_two(pieces: tl.tuple, shift: tl.tensor, HOW: tl.constexpr
         z − shift = (p − r) / log₂e,    exp(z − shift) = 2ᵖ·2⁻ʳ
     """
     PIECES: tl.constexpr = HOW.cut.pieces
-    sums = tl.zeros_like(pieces[0])
+    sums = tl.zeros_like(tile.pieces[0])
     further = sums
     t = shift * LOG2E
     for piece in tl.static_range(PIECES):
-        power = tl.fma(pieces[piece], LOG2E, -t[:, :, None])
+        power = tl.fma(tile.pieces[piece], LOG2E, -t[:, :, None])
         exponential = tl.exp2(power)
         further = tl.fma(exponential, tl.maximum(power, LEAST), further)
         sums += exponential
@@ -302,10 +284,10 @@ def join_parts(one: Statistics, two: Statistics, HOW: tl.constexpr) -> Statistic
 
 
 @jit
-def join_ends(rows: Rows, of_row: Statistics, z: tl.tensor, columns: tl.tensor) -> tl.tuple:
-    """The statistics of rows with the ends of rows, one element per lane."""
-    further = tl.zeros_like(z)
+def join_ends(rows: Rows, of_row: Statistics, ends: Ends) -> Statistics:
+    """The statistics of rows with their ends, one element per lane."""
+    z, further = ends.z, tl.zeros_like(ends.z)
     if rows.how.further == "added":
-        further = _weighted(rows, z, columns, columns >= 0)
-    ends = join_lanes(Statistics(z, exp(z - shift_of(z)), further), rows.how)
-    return join_parts(of_row, ends, rows.how)
+        further = _weighted(rows, z, ends.columns, ends.columns >= 0)
+    lanes = Statistics(z, exp(z - shift_of(z)), further)
+    return join_parts(of_row, join_lanes(lanes, rows.how), rows.how)
