@@ -2,33 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections import namedtuple
 
 from ..language import constant, jit, tl
 from ..vectors import first_element, offsets_of, vectors_of
-from .statistics import Ends, Rows, Target, Tile, exp, product, sum_of_weights
+from .forward import Elements, Rows, Target, Tile, elements_of, exp, product, sum_of_weights
 
 HALF_LOG2E = constant(0.7213475204444817)
 
 
-class Factors(NamedTuple):
-    """The numbers of a row that its gradient, or its log-softmax, follows from.
-
-    With e = exp(z − shift), and onehot 1 at the target, the gradient is
-
-        (of_exp − of_log·(z − shift))·e − of_target·onehot − of_weight·w
-
-    and log-softmax z − shift − logarithm. A factor that is not used is 0.
-    """
-
-    counts: Any  # whether the gradient is not 0 altogether
-    column: Any  # of the target
-    shift: Any  # m, or lse
-    logarithm: Any  # log Σ exp(z − m)
-    of_exp: Any
-    of_log: Any  # for the gradient of the entropy
-    of_target: Any
-    of_weight: Any  # for label smoothing
+# The numbers of a row that its results follow from. With e = exp(z − shift), and onehot 1 at the
+# target's column, the gradient is
+#
+#     (of_exp − of_log·(z − shift))·e − of_target·onehot − of_weight·w
+#
+# and 0 in rows that do not count; log-softmax is (z − shift) − logarithm. The shift is m or lse.
+# `of_log` is for the entropy, `of_weight` for label smoothing. What is not used is 0.
+Factors = namedtuple("Factors", "counts column shift logarithm of_exp of_log of_target of_weight")
 
 
 @jit
@@ -102,39 +92,32 @@ def _incoming(rows: Rows) -> tl.tensor:
 
 
 @jit
-def _result(
-    rows: Rows,
-    factors: Factors,
-    z: tl.tensor,
-    columns: tl.tensor,
-    inside: tl.tensor,
-    COMMON: tl.constexpr = False,
-) -> tl.tensor:
-    """The gradient of logits, or log-softmax, from their z; see `Factors`.
+def _result(rows: Rows, factors: Factors, of: Elements, COMMON: tl.constexpr = False) -> tl.tensor:
+    """The gradient, or log-softmax, of elements; see `Factors`.
 
     ``COMMON`` promises that no row is ignored and that no element is its row's target.
     """
+    difference = of.z - factors.shift
     if rows.how.kind == "lse":
-        result = (z - factors.shift) - factors.logarithm
+        result = difference - factors.logarithm
     elif rows.dentropy is not None:  # where p is 0, 0·−inf is no NaN
         # exp2 gives 0 for a subnormal p, but p times a hundred may be normal: square the root
-        difference = z - factors.shift
         if rows.how.statistics == tl.float64:
             root = tl.exp(difference * 0.5)
         else:
             root = tl.exp2(difference * HALF_LOG2E)
         result = (factors.of_exp - product(factors.of_log, difference)) * root * root
     else:
-        result = factors.of_exp * exp(z - factors.shift)
+        result = factors.of_exp * exp(difference)
     if rows.how.further == "added":
         of_weight = factors.of_weight
         if rows.weight is not None:
-            of_weight *= tl.load(rows.weight + columns, mask=inside, other=0.0)
+            of_weight *= tl.load(rows.weight + of.columns, mask=of.inside, other=0.0)
         result -= of_weight
     if rows.target is not None and not COMMON:
-        result -= tl.where(columns == factors.column, factors.of_target, 0.0)
+        result -= tl.where(of.columns == factors.column, factors.of_target, 0.0)
     if rows.how.capped:  # the derivative of cap is 1 − tanh²
-        u = z / rows.softcap
+        u = of.z / rows.softcap
         if rows.how.scaled:
             u = u / rows.inverse
         result *= 1 - u * u
@@ -150,20 +133,18 @@ def store_tile(
     STORES: tl.constexpr = rows.how.stores
     wide = Factors(*[each[None, :, None] for each in factors])
     for piece in tl.static_range(PIECES):
+        elements = elements_of(rows, tile, piece)
+        result = _result(rows, wide, elements, COMMON)
         vector = vectors_of(tile.number * PIECES + piece, rows.how.cut.lanes)
-        inside = vector < tile.many
-        columns = rows.ahead[None, :, None] + offsets_of(vector, 1, rows.how.vector)
-        result = _result(rows, wide, tile.pieces[piece], columns, inside, COMMON)
         places = aim + offsets_of(vector, rows.y_at.col_stride, rows.how.vector)
         result = result.to(aim.dtype.element_ty)
-        tl.store(places, result, mask=inside, eviction_policy=STORES)
+        tl.store(places, result, mask=elements.inside, eviction_policy=STORES)
 
 
 @jit
-def store_ends(rows: Rows, factors: Factors, ends: Ends) -> None:
+def store_ends(rows: Rows, factors: Factors, ends: Elements) -> None:
     """Writes the gradient, or log-softmax, of the ends of rows."""
     wide = Factors(*[each[None, :] for each in factors])
     begin = first_element(rows.y, rows.y_at, rows.number, rows.how)
-    inside = ends.columns >= 0
-    result = _result(rows, wide, ends.z, ends.columns, inside)
-    tl.store(begin[None, :] + ends.columns, result.to(begin.dtype.element_ty), mask=inside)
+    result = _result(rows, wide, ends)
+    tl.store(begin[None, :] + ends.columns, result.to(begin.dtype.element_ty), mask=ends.inside)

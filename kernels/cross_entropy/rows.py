@@ -29,24 +29,9 @@ from ..device import device_of
 from ..language import jit, next_power_of_two, tl
 from ..launch import launch, load_hint, store_hint, workspace
 from ..vectors import At, Layout, ahead_of, first_vector, layout, whole_vectors
+from . import forward, gradient
 from .call import Call
-from .gradient import factors_of, store_ends, store_tile
-from .statistics import (
-    Rows,
-    Sizes,
-    Statistics,
-    Target,
-    add_tile,
-    empty,
-    join_ends,
-    join_lanes,
-    join_parts,
-    load_ends,
-    load_targets,
-    load_tile,
-    shift_of,
-    sum_of_weights,
-)
+from .forward import Rows, Sizes, Statistics
 
 NARROW = 2048  # columns up to which one warp, or a part of one, reads a row
 PER_LANE = 32  # elements of a tile that a lane takes; of narrow rows twice as many
@@ -303,128 +288,42 @@ def _rows(rows: Rows) -> None:
     """Reads rows, and writes what follows from their statistics unless programs share them."""
     counted = rows.exists
     if rows.how.skip:
-        target = load_targets(rows)
+        target = forward.load_targets(rows)
         counted = target.counts
     vectors = tl.where(counted, whole_vectors(rows.sizes.cols, rows.ahead, rows.how), 0)
     if rows.how.ends and rows.how.split == 1 and rows.how.step == "rows":
-        ends = load_ends(rows, counted)
+        ends = forward.load_ends(rows, counted)
     many = vectors[None, :, None]
     if rows.how.whole:  # all of the row is on its way before a target is waited for
-        tile = load_tile(rows, 0, many)
+        tile = forward.load_tile(rows, 0, many)
     if not rows.how.skip:
-        target = load_targets(rows)
+        target = forward.load_targets(rows)
     if rows.how.whole:
-        of_row = join_lanes(add_tile(rows, empty(rows.how, True), tile), rows.how)
+        of_row = forward.join_lanes(
+            forward.add_tile(rows, forward.empty(rows.how, True), tile), rows.how
+        )
     elif rows.how.step == "join":
-        of_row = _join(rows)
+        of_row = forward.join_chunks(rows)
     else:
-        of_row = _stream(rows, vectors)
+        of_row = forward.stream(rows, vectors)
     if rows.how.split == 1:
         if rows.how.ends:
             if rows.how.step == "join":
-                ends = load_ends(rows, rows.exists)
-            of_row = join_ends(rows, of_row, ends)
+                ends = forward.load_ends(rows, rows.exists)
+            of_row = forward.join_ends(rows, of_row, ends)
         if rows.how.kind == "loss" or rows.how.kept or rows.y is not None:
             # +inf − inf, as in PyTorch
             summed = tl.where(of_row.m == float("inf"), float("nan"), of_row.s)
             of_row = Statistics(of_row.m, summed, of_row.further)
-        _store_results(rows, of_row, target)
+        forward.store_results(rows, of_row, target)
         if rows.y is not None:
-            factors = factors_of(rows, target, shift_of(of_row.m), of_row.s)
+            factors = gradient.factors_of(rows, target, forward.shift_of(of_row.m), of_row.s)
             # another warp may not have read the target's logit yet, which is now overwritten
             tl.debug_barrier()
             aim = first_vector(rows.y, rows.y_at, rows.number, rows.how)[None, :, None]
-            store_tile(rows, aim, factors, tile)
+            gradient.store_tile(rows, aim, factors, tile)
             if rows.how.ends:
-                store_ends(rows, factors, ends)
-
-
-@jit
-def _stream(rows: Rows, vectors: tl.tensor) -> tl.tuple:
-    """The statistics of rows chunk by chunk.
-
-    Programs that share a row write what their own chunks give; the step "join" reads it.
-    """
-    A_TILE: tl.constexpr = rows.how.cut.lanes * rows.how.cut.pieces
-    many = vectors[None, :, None]
-    if rows.how.cut.rows == 1:
-        tiles = tl.cdiv(tl.max(vectors, 0), A_TILE)
-        full = tl.min(vectors, 0) // A_TILE  # tiles that need no mask
-    else:  # not to be found out among warps, each of which has rows of its own
-        tiles = tl.cdiv(rows.length // rows.how.vector, A_TILE)
-        full = 0
-    of_row = empty(rows.how)
-    each = tl.cdiv(rows.sizes.chunks, rows.how.split)
-    first = tl.program_id(0) % rows.how.split * each
-    last = tl.minimum(first + each, rows.sizes.chunks)
-    for chunk in tl.range(first, last, num_stages=1):
-        lanes = empty(rows.how, True)
-        start = tl.minimum(chunk * rows.how.cut.tiles, tiles)
-        end = tl.minimum(start + rows.how.cut.tiles, tiles)
-        middle = tl.minimum(tl.maximum(full, start), end)
-        if rows.how.cut.rows == 1:
-            for tile in tl.range(start, middle, num_stages=1):
-                lanes = add_tile(rows, lanes, load_tile(rows, tile, many, False))
-        for tile in tl.range(middle, end, num_stages=1):
-            lanes = add_tile(rows, lanes, load_tile(rows, tile, many))
-        found = join_lanes(lanes, rows.how)
-        if rows.how.split > 1:
-            places, step = _place_of(rows, chunk)
-            for i in tl.static_range(2 + (rows.how.further != "")):
-                tl.store(places + i * step, found[i], mask=rows.exists)
-        else:
-            of_row = join_parts(of_row, found, rows.how)
-    return of_row
-
-
-@jit
-def _place_of(rows: Rows, chunk: tl.tensor) -> tl.tuple:
-    """Where the first statistic of a chunk of each row is kept, and how far apart they are."""
-    line = tl.cast(chunk, tl.int64) + (2 if rows.how.kept else 0)
-    places = rows.sums + (line * rows.sizes.rows + rows.number)
-    return places, tl.cast(rows.sizes.chunks, tl.int64) * rows.sizes.rows
-
-
-@jit
-def _join(rows: Rows) -> tl.tuple:
-    """The statistics of rows from the chunks that several programs kept."""
-    of_row = empty(rows.how)
-    zeros = of_row.s
-    for chunk in tl.range(rows.sizes.chunks, num_stages=1):
-        places, step = _place_of(rows, chunk)
-        m = tl.load(places, mask=rows.exists, other=float("-inf"))
-        s = tl.load(places + step, mask=rows.exists, other=0.0)
-        further = zeros
-        if rows.how.further != "":
-            further = tl.load(places + 2 * step, mask=rows.exists, other=0.0)
-        of_row = join_parts(of_row, Statistics(m, s, further), rows.how)
-    return of_row
-
-
-@jit
-def _store_results(rows: Rows, of_row: Statistics, target: Target) -> None:
-    """Writes the results of one number per row."""
-    logarithm, row, exists = tl.log(of_row.s), rows.number, rows.exists
-    shift = shift_of(of_row.m)
-    lse = shift + logarithm
-    if rows.how.kind == "numbers":
-        tl.store(rows.of_target + row, (target.z - shift) - logarithm, mask=exists)
-        tl.store(rows.entropy + row, logarithm - of_row.further / of_row.s, mask=exists)
-    if rows.how.kind == "loss":
-        # not lse − z, in which a large shift would swallow the logarithm
-        loss = target.weight * ((shift - target.z) + logarithm)
-        if rows.how.further == "added":
-            share, total = rows.smoothing / rows.length, sum_of_weights(rows)
-            loss = (1 - rows.smoothing) * loss + share * (total * lse - of_row.further)
-        if rows.how.squared:
-            loss += rows.z_loss * (lse * lse)
-        lse = tl.where(target.counts, lse, 0.0)
-        tl.store(rows.of_target + row, tl.where(target.counts, loss, 0.0), mask=exists)
-    if rows.how.kept:
-        tl.store(rows.sums + row, shift, mask=exists)
-        tl.store(rows.sums + rows.sizes.rows + row, of_row.s, mask=exists)
-    if rows.lse is not None:
-        tl.store(rows.lse + row, lse, mask=exists)
+                gradient.store_ends(rows, factors, ends)
 
 
 @jit
@@ -432,15 +331,15 @@ def _elements(rows: Rows) -> None:
     """Writes a tile of the gradient, or of log-softmax, from what is known of its rows."""
     number, sizes, exists = tl.program_id(0) % rows.sizes.chunks, rows.sizes, rows.exists
     many = tl.where(exists, whole_vectors(sizes.cols, rows.ahead, rows.how), 0)[None, :, None]
-    tile = load_tile(rows, number, many)
+    tile = forward.load_tile(rows, number, many)
     summed = None
     if rows.how.kept:
         shift = tl.load(rows.sums + rows.number, mask=exists, other=0.0)
         summed = tl.load(rows.sums + sizes.rows + rows.number, mask=exists, other=1.0)
     else:
         shift = tl.load(rows.lse + rows.number, mask=exists, other=0.0)
-    target = load_targets(rows)
-    factors = factors_of(rows, target, shift, summed)
+    target = forward.load_targets(rows)
+    factors = gradient.factors_of(rows, target, shift, summed)
     common = 1
     if rows.target is not None:
         # most tiles have no target, and rows that count: their elements take a third less
@@ -450,11 +349,11 @@ def _elements(rows: Rows) -> None:
         common = 1 - tl.max(apart.to(tl.int32), 0)
     aim = first_vector(rows.y, rows.y_at, rows.number, rows.how)[None, :, None]
     if common == 1:
-        store_tile(rows, aim, factors, tile, True)
+        gradient.store_tile(rows, aim, factors, tile, True)
     else:
-        store_tile(rows, aim, factors, tile)
+        gradient.store_tile(rows, aim, factors, tile)
     if rows.how.ends and number == 0:  # a branch, so that other tiles skip the masked accesses
-        store_ends(rows, factors, load_ends(rows, exists))
+        gradient.store_ends(rows, factors, forward.load_ends(rows, exists))
 
 
 @jit

@@ -8,7 +8,6 @@ program has several.
 from __future__ import annotations
 
 from collections import namedtuple
-from typing import Any, NamedTuple
 
 from ..language import constant, jit, tl
 from ..vectors import end_columns, first_element, first_vector, offsets_of, vectors_of
@@ -34,27 +33,18 @@ Rows = namedtuple(
     "x target weight weight_sum dentropy of_target entropy lse sums y dloss x_at y_at sizes "
     "inverse softcap smoothing z_loss number exists length ahead how",
 )
-# z of a tile of each row, piece by piece, the tile's number, and the whole vectors of each row
+# A tile: z of each piece, the tile's number in its row, and the number of vectors of each row
 Tile = namedtuple("Tile", "pieces number many")
-# The elements of rows beside their whole vectors: their columns, −1 for none, and z, −∞ for none
-Ends = namedtuple("Ends", "columns z")
+# Elements of rows: their z, their columns, and whether they are elements of the row
+Elements = namedtuple("Elements", "z columns inside")
 
+# The targets of rows: whether the row exists and is not ignored, the target's column, its weight
+# and its z. Out of range the column is −1, weight and z NaN. Without targets weights are 1.
+Target = namedtuple("Target", "counts column weight z")
 
-class Target(NamedTuple):
-    """The targets of rows. Without targets, rows that exist count, of weight 1."""
-
-    counts: Any  # whether the row exists and is not ignored
-    column: Any  # −1 if out of range
-    weight: Any  # NaN if out of range
-    z: Any  # likewise
-
-
-class Statistics(NamedTuple):
-    """Of a part of a row, of a lane's or all."""
-
-    m: Any  # max z
-    s: Any  # Σ exp(z − m)
-    further: Any  # for the entropy Σ exp(z − m)·(z − m), for label smoothing Σ w·z
+# Of a part of a row: m = max z, s = Σ exp(z − m), and a further sum: for the entropy
+# Σ exp(z − m)·(z − m), for label smoothing Σ w·z
+Statistics = namedtuple("Statistics", "m s further")
 
 
 # --- formulas ---
@@ -122,13 +112,23 @@ def load_tile(rows: Rows, tile: tl.tensor, many: tl.tensor, MASKED: tl.constexpr
 
 
 @jit
-def load_ends(rows: Rows, counts: tl.tensor) -> Ends:
-    """The ends of rows that count."""
+def elements_of(rows: Rows, tile: Tile, PIECE: tl.constexpr) -> Elements:
+    """The elements of one piece of a tile."""
+    PIECES: tl.constexpr = rows.how.cut.pieces
+    vector = vectors_of(tile.number * PIECES + PIECE, rows.how.cut.lanes)
+    columns = rows.ahead[None, :, None] + offsets_of(vector, 1, rows.how.vector)
+    return Elements(tile.pieces[PIECE], columns, vector < tile.many)
+
+
+@jit
+def load_ends(rows: Rows, counts: tl.tensor) -> Elements:
+    """The ends of rows that count, which are no whole vectors; none has the column −1."""
     columns = end_columns(rows.length, rows.ahead, rows.how.vector)
     columns = tl.where(counts[None, :], columns, -1)
     begin = first_element(rows.x, rows.x_at, rows.number, rows.how)
-    value = tl.load(begin[None, :] + columns, mask=columns >= 0, other=float("-inf"))
-    return Ends(columns, tl.where(columns >= 0, _z_of(rows, value), float("-inf")))
+    inside = columns >= 0
+    value = tl.load(begin[None, :] + columns, mask=inside, other=float("-inf"))
+    return Elements(tl.where(inside, _z_of(rows, value), float("-inf")), columns, inside)
 
 
 @jit
@@ -200,9 +200,7 @@ def _sums(rows: Rows, tile: Tile, shift: tl.tensor) -> tl.tuple:
             further += product(exponential, difference)
         sums += exponential
         if rows.how.further == "added":
-            vector = vectors_of(tile.number * PIECES + piece, rows.how.cut.lanes)
-            columns = rows.ahead[None, :, None] + offsets_of(vector, 1, rows.how.vector)
-            further += _weighted(rows, tile.pieces[piece], columns, vector < tile.many)
+            further += _weighted(rows, elements_of(rows, tile, piece))
     return tl.sum(sums, 2), tl.sum(further, 2)
 
 
@@ -232,11 +230,11 @@ def _sums_by_powers_of_two(tile: Tile, shift: tl.tensor, HOW: tl.constexpr) -> t
 
 
 @jit
-def _weighted(rows: Rows, z: tl.tensor, columns: tl.tensor, inside: tl.tensor) -> tl.tensor:
+def _weighted(rows: Rows, of: Elements) -> tl.tensor:
     """w·z of label smoothing."""
-    z = tl.where(inside, z, 0.0)
+    z = tl.where(of.inside, of.z, 0.0)
     if rows.weight is not None:
-        z *= tl.load(rows.weight + columns, mask=inside, other=0.0)
+        z *= tl.load(rows.weight + of.columns, mask=of.inside, other=0.0)
     return z
 
 
@@ -284,10 +282,101 @@ def join_parts(one: Statistics, two: Statistics, HOW: tl.constexpr) -> Statistic
 
 
 @jit
-def join_ends(rows: Rows, of_row: Statistics, ends: Ends) -> Statistics:
+def join_ends(rows: Rows, of_row: Statistics, ends: Elements) -> Statistics:
     """The statistics of rows with their ends, one element per lane."""
     z, further = ends.z, tl.zeros_like(ends.z)
     if rows.how.further == "added":
-        further = _weighted(rows, z, ends.columns, ends.columns >= 0)
+        further = _weighted(rows, ends)
     lanes = Statistics(z, exp(z - shift_of(z)), further)
     return join_parts(of_row, join_lanes(lanes, rows.how), rows.how)
+
+
+# --- rows ---
+
+
+@jit
+def stream(rows: Rows, vectors: tl.tensor) -> tl.tuple:
+    """The statistics of rows chunk by chunk.
+
+    Programs that share a row write what their own chunks give; the step "join" reads it.
+    """
+    A_TILE: tl.constexpr = rows.how.cut.lanes * rows.how.cut.pieces
+    many = vectors[None, :, None]
+    if rows.how.cut.rows == 1:
+        tiles = tl.cdiv(tl.max(vectors, 0), A_TILE)
+        full = tl.min(vectors, 0) // A_TILE  # tiles that need no mask
+    else:  # not to be found out among warps, each of which has rows of its own
+        tiles = tl.cdiv(rows.length // rows.how.vector, A_TILE)
+        full = 0
+    of_row = empty(rows.how)
+    each = tl.cdiv(rows.sizes.chunks, rows.how.split)
+    first = tl.program_id(0) % rows.how.split * each
+    last = tl.minimum(first + each, rows.sizes.chunks)
+    for chunk in tl.range(first, last, num_stages=1):
+        lanes = empty(rows.how, True)
+        start = tl.minimum(chunk * rows.how.cut.tiles, tiles)
+        end = tl.minimum(start + rows.how.cut.tiles, tiles)
+        middle = tl.minimum(tl.maximum(full, start), end)
+        if rows.how.cut.rows == 1:
+            for tile in tl.range(start, middle, num_stages=1):
+                lanes = add_tile(rows, lanes, load_tile(rows, tile, many, False))
+        for tile in tl.range(middle, end, num_stages=1):
+            lanes = add_tile(rows, lanes, load_tile(rows, tile, many))
+        found = join_lanes(lanes, rows.how)
+        if rows.how.split > 1:
+            places, step = _place_of(rows, chunk)
+            for i in tl.static_range(2 + (rows.how.further != "")):
+                tl.store(places + i * step, found[i], mask=rows.exists)
+        else:
+            of_row = join_parts(of_row, found, rows.how)
+    return of_row
+
+
+@jit
+def _place_of(rows: Rows, chunk: tl.tensor) -> tl.tuple:
+    """Where the first statistic of a chunk of each row is kept, and how far apart they are."""
+    line = tl.cast(chunk, tl.int64) + (2 if rows.how.kept else 0)
+    places = rows.sums + (line * rows.sizes.rows + rows.number)
+    return places, tl.cast(rows.sizes.chunks, tl.int64) * rows.sizes.rows
+
+
+@jit
+def join_chunks(rows: Rows) -> tl.tuple:
+    """The statistics of rows from the chunks that several programs kept."""
+    of_row = empty(rows.how)
+    zeros = of_row.s
+    for chunk in tl.range(rows.sizes.chunks, num_stages=1):
+        places, step = _place_of(rows, chunk)
+        m = tl.load(places, mask=rows.exists, other=float("-inf"))
+        s = tl.load(places + step, mask=rows.exists, other=0.0)
+        further = zeros
+        if rows.how.further != "":
+            further = tl.load(places + 2 * step, mask=rows.exists, other=0.0)
+        of_row = join_parts(of_row, Statistics(m, s, further), rows.how)
+    return of_row
+
+
+@jit
+def store_results(rows: Rows, of_row: Statistics, target: Target) -> None:
+    """Writes the results of one number per row."""
+    logarithm, row, exists = tl.log(of_row.s), rows.number, rows.exists
+    shift = shift_of(of_row.m)
+    lse = shift + logarithm
+    if rows.how.kind == "numbers":
+        tl.store(rows.of_target + row, (target.z - shift) - logarithm, mask=exists)
+        tl.store(rows.entropy + row, logarithm - of_row.further / of_row.s, mask=exists)
+    if rows.how.kind == "loss":
+        # not lse − z, in which a large shift would swallow the logarithm
+        loss = target.weight * ((shift - target.z) + logarithm)
+        if rows.how.further == "added":
+            share, total = rows.smoothing / rows.length, sum_of_weights(rows)
+            loss = (1 - rows.smoothing) * loss + share * (total * lse - of_row.further)
+        if rows.how.squared:
+            loss += rows.z_loss * (lse * lse)
+        lse = tl.where(target.counts, lse, 0.0)
+        tl.store(rows.of_target + row, tl.where(target.counts, loss, 0.0), mask=exists)
+    if rows.how.kept:
+        tl.store(rows.sums + row, shift, mask=exists)
+        tl.store(rows.sums + rows.sizes.rows + row, of_row.s, mask=exists)
+    if rows.lse is not None:
+        tl.store(rows.lse + row, lse, mask=exists)
