@@ -52,7 +52,6 @@ from ..launch import beyond_l2
 from ..traffic import M, N, Traffic
 from ..vectors import LONGEST
 from . import rows as streaming
-from .call import Call, RowVariant
 from .operation import (
     CROSS_ENTROPY,
     CROSS_ENTROPY_GRAD,
@@ -60,7 +59,7 @@ from .operation import (
     LOGPROB_ENTROPY,
     LOGSUMEXP,
 )
-from .rows import NARROW
+from .rows import NARROW, Call, RowVariant
 
 LOG2E = constant(1.4426950408889634)
 LN2 = constant(0.6931471805599453)

@@ -21,8 +21,6 @@ Sizes = namedtuple(
     "rows cols chunks ignored dloss_stride row_stride col_stride lead y_row_stride y_col_stride "
     "y_lead",
 )
-
-
 # The rows of a program. First pointers and options, named as in `Call`: of these `y` is the matrix
 # to write, `dloss` may be the gradient of the log-probability or of lse, `inverse` is
 # 1 / temperature, and `sums` has each row's shift and Σ exp(z − shift) if they are `kept`, then the
@@ -45,9 +43,6 @@ Target = namedtuple("Target", "counts column weight z")
 # Of a part of a row: m = max z, s = Σ exp(z − m), and a further sum: for the entropy
 # Σ exp(z − m)·(z − m), for label smoothing Σ w·z
 Statistics = namedtuple("Statistics", "m s further")
-
-
-# --- formulas ---
 
 
 @jit
@@ -77,9 +72,6 @@ def _tanh(u: tl.tensor) -> tl.tensor:
     square = u * u
     series = u * (1 - square * (1 / 3 - square * (2 / 15 - square * (17 / 315))))
     return tl.where(tl.abs(u) < SMALL, series, 1 - 2 / (exp(2 * u) + 1))
-
-
-# --- logits ---
 
 
 @jit
@@ -282,7 +274,7 @@ def join_parts(one: Statistics, two: Statistics, HOW: tl.constexpr) -> Statistic
 
 
 @jit
-def join_ends(rows: Rows, of_row: Statistics, ends: Elements) -> Statistics:
+def join_ends(rows: Rows, of_row: Statistics, ends: Elements) -> tl.tuple:
     """The statistics of rows with their ends, one element per lane."""
     z, further = ends.z, tl.zeros_like(ends.z)
     if rows.how.further == "added":
@@ -344,12 +336,11 @@ def _place_of(rows: Rows, chunk: tl.tensor) -> tl.tuple:
 def join_chunks(rows: Rows) -> tl.tuple:
     """The statistics of rows from the chunks that several programs kept."""
     of_row = empty(rows.how)
-    zeros = of_row.s
     for chunk in tl.range(rows.sizes.chunks, num_stages=1):
         places, step = _place_of(rows, chunk)
         m = tl.load(places, mask=rows.exists, other=float("-inf"))
         s = tl.load(places + step, mask=rows.exists, other=0.0)
-        further = zeros
+        further = tl.zeros_like(s)
         if rows.how.further != "":
             further = tl.load(places + 2 * step, mask=rows.exists, other=0.0)
         of_row = join_parts(of_row, Statistics(m, s, further), rows.how)

@@ -37,8 +37,7 @@ from ..launch import workspace
 from ..overwriting import in_place
 from ..repeat import Layout, dense
 from . import variants
-from .call import Call, Options
-from .rows import reduce_losses
+from .rows import Call, Options, reduce_losses
 
 SMALL = (torch.float16, torch.bfloat16)
 EXACT = (int, float, float, float, float)  # the types of the numbers among the options

@@ -22,7 +22,7 @@ Factors = namedtuple("Factors", "counts column shift logarithm of_exp of_log of_
 
 
 @jit
-def factors_of(rows: Rows, target: Target, shift: tl.tensor, summed: tl.tensor) -> Factors:
+def factors_of(rows: Rows, target: Target, shift: tl.tensor, summed: tl.tensor) -> tl.tuple:
     """The factors of rows from the ``shift`` of z and Σ exp(z − shift).
 
     Where ``summed`` is None, the shift is the lse. Otherwise p = exp(z − m) / Σ exp(z − m) has half
@@ -57,10 +57,8 @@ def _factors_of_loss(rows: Rows, target: Target, shift: tl.tensor, summed: tl.te
     of_exp *= scale
     if summed is not None:
         of_exp *= 1 / summed
-    return Factors(
-        *(target.counts, target.column, shift, none),
-        *(of_exp, none, of_target * scale, of_weight * scale),
-    )
+    of_target, of_weight = of_target * scale, of_weight * scale
+    return Factors(target.counts, target.column, shift, none, of_exp, none, of_target, of_weight)
 
 
 @jit

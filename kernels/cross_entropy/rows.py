@@ -1,36 +1,35 @@
 """Cross-entropy of rows of logits, forward, backward, and both in one call: streaming kernels.
 
-`run` reads each logit once for any N and M: MN. A lane keeps a running maximum m of its
-elements and a sum of exp(z − m), which it rescales once per tile. So an element costs one
-exponential, and no thread waits for another within a chunk of tiles. Lanes are combined at the end
-of a chunk, and chunks are added in order. The cut of a row follows from N, the dtype and the row's
-alignment. Only the number of chunks per program depends on M, and it changes no bit.
-With a gradient or a log-softmax it reads a row of up to `HELD` elements once, 2MN. For wider rows
-a second launch is elementwise, from each row's m and sum, 3MN. (One launch that reads a row again
-while L2 may hold it was slower from 32000 to 262144 columns on an H200.) `backward` is elementwise,
-from a row's lse and entropy: 2MN.
-The target's logit of each row is read twice. Rows may be unaligned (`kernels.vectors`).
-On chip: a tile; with a gradient or a log-softmax a row of up to `HELD` elements.
+A lane keeps a running maximum m of its elements and a sum of exp(z − m), which it rescales once per
+tile. So an element costs one exponential, and no thread waits for another within a chunk of tiles.
+Lanes are combined at the end of a chunk, and chunks are added in order. The cut of a row follows
+from N, the dtype and the row's alignment. Only the number of chunks per program depends on M, and
+it changes no bit. A gradient or log-softmax of a row of more than `HELD` elements is written by a
+second launch, elementwise. (One launch that reads a row again while L2 may hold it was slower from
+32000 to 262144 columns on an H200.) Rows may be unaligned (`kernels.vectors`).
+Passes and elements on chip: see `variants`. The target's logit of each row is read twice.
 Source: Milakov & Gimelshein 2018, arXiv 1805.02867; the gradient from a kept logsumexp as in
 flash-attention's and QuACK's cross-entropy.
 
-This file cuts rows, launches, and has the kernels themselves. They call `statistics` to read rows
-and `gradient` to write them.
+This file has the calls, the cut of rows, the launches, and the kernels, which read rows by
+`forward` and write a matrix by `gradient`.
 """
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import torch
+from typing_extensions import override
 
 from ..device import device_of
+from ..kernel import Kernel, Tensors
 from ..language import jit, next_power_of_two, tl
 from ..launch import launch, load_hint, store_hint, workspace
 from ..vectors import At, Layout, ahead_of, first_vector, layout, whole_vectors
 from . import forward, gradient
-from .call import Call
 from .forward import Rows, Sizes, Statistics
 
 NARROW = 2048  # columns up to which one warp, or a part of one, reads a row
@@ -40,11 +39,107 @@ SHORT, MOST_PIECES = 4, 8  # of vectors of fewer elements a lane takes so many a
 CHUNK, MOST_CHUNKS = 8192, 16  # elements of a chunk at least, chunks of a row about at most
 HELD = 16384  # columns up to which a program holds a row from its reading to its gradient
 HELD_SINGLY = 32 * MOST_PIECES  # the same where a vector is one element
-ELEMENTWISE = 2048  # elements of a tile of the elementwise step: 16 a thread, as in copies
+ELEMENTS = 2048  # elements of a tile of the step "elements": 16 a thread, as in copies
 ONE_WARP = 192  # vectors of a row of less than such a tile, up to which one warp takes all
 SKIPPED = 8192  # columns from which on a program waits for the target, and skips an ignored row
 PROGRAMS_PER_SM = 8  # wanted; where there are fewer rows, several programs share one
 UNFUSED = {"enable_fp_fusion": False}  # or two kernels would round the same sum unlike each other
+
+
+@dataclass(frozen=True)
+class Options:
+    """The options of the loss logsumexp(z) − z[target], where z = cap(x) / temperature."""
+
+    ignore_index: int = -100  # rows with this target have loss and gradient 0
+    label_smoothing: float = 0.0  # the weight of the mean over all columns in the loss
+    softcap: float = 0.0  # c of cap(x) = c·tanh(x / c); 0 for none
+    temperature: float = 1.0  # divides the logits
+    z_loss: float = 0.0  # factor of lse², which is added to the loss
+
+
+class Call(NamedTuple):
+    """Rows of logits, what else their results follow from, and memory for each wanted result.
+
+    Results of one number per row are float32 (float64 for float64 logits), (M,) and contiguous;
+    None is not written. A target out of range makes its row's loss, log-probability and gradient
+    NaN.
+    """
+
+    # the logits, (M, N), float16, bfloat16, float32 or float64; any row and column stride
+    x: torch.Tensor
+    # (M,), int64, contiguous; for a loss, a log-probability, and their gradients
+    target: torch.Tensor | None = None
+    options: Options = Options()  # of the loss; the temperature applies to every result
+    weight: torch.Tensor | None = None  # (N,), one weight per class
+    weight_sum: torch.Tensor | None = None  # which `run` fills in if smoothing needs it
+    # gradient of the loss, of a floating dtype: (M,) of any stride, or one number for all rows;
+    # None for ones
+    dloss: torch.Tensor | None = None
+    loss: torch.Tensor | None = None
+    logprob: torch.Tensor | None = None  # log p[target]; with `entropy`
+    entropy: torch.Tensor | None = None  # −Σ p·log p; not with `loss`
+    lse: torch.Tensor | None = None  # logsumexp(z); with a loss 0 for an ignored row
+    # (M, N), the gradient in the dtype of the logits; may be the logits
+    dlogits: torch.Tensor | None = None
+    y: torch.Tensor | None = None  # (M, N), log-softmax, likewise; not with `dlogits`
+    # for `backward`, (M,): the gradient of `logprob`, or without a target of `lse`
+    dlogprob: torch.Tensor | None = None
+    dentropy: torch.Tensor | None = None  # likewise of `entropy`
+    block_size: int | None = None  # elements of a tile of wide rows; None decides by the width
+    num_warps: int | None = None  # warps per program, likewise
+
+    @property
+    def kind(self) -> str:
+        """``"loss"``, ``"numbers"`` (the entropy is among them), or ``"lse"``, without targets."""
+        if any(each is not None for each in (self.entropy, self.dlogprob, self.dentropy)):
+            return "numbers"
+        return "lse" if self.loss is None and self.dlogits is None else "loss"
+
+    @property
+    def further(self) -> str:
+        """How a further sum of a row is kept: added, weighted by exp(z − m), or not."""
+        if self.kind == "loss" and self.options.label_smoothing:
+            return "added"
+        return "weighted" if self.kind == "numbers" else ""
+
+    @property
+    def of_target(self) -> torch.Tensor | None:
+        """The loss, or the log-probability."""
+        return self.logprob if self.loss is None else self.loss
+
+    @property
+    def matrix(self) -> torch.Tensor | None:
+        """The gradient, or the log-softmax."""
+        return self.y if self.dlogits is None else self.dlogits
+
+
+class RowVariant(Kernel):
+    """A kernel whose inputs and outputs bear the names of `Call`, but for the first input.
+
+    Attributes:
+        beside: Results of one float32 per row that are written too, for a gradient.
+    """
+
+    backend = "triton"
+    beside: ClassVar[tuple[str, ...]] = ()
+
+    @abstractmethod
+    def run(self, call: Call) -> None:
+        """Writes all results for which a call has memory."""
+
+    @override
+    def __call__(self, x: torch.Tensor, *inputs: torch.Tensor | None) -> Tensors:
+        names, outputs = (array.name for array in self.operation.inputs[1:]), self.operation.outputs
+        layout = self.operation.layout(outputs, tuple(x.shape), x.dtype)
+        made: dict[str, torch.Tensor] = {}
+        for array, (size, dtype) in zip(outputs, layout, strict=True):
+            over = self.overwrites is not None and array.name == "dlogits"
+            made[array.name] = x if over else torch.empty(size, dtype=dtype, device=x.device)
+        rows = {name: torch.empty(len(x), device=x.device) for name in self.beside}
+        given: dict[str, Any] = {**dict(zip(names, inputs, strict=True)), **made, **rows}
+        self.run(Call(x, **given))
+        first, *others = made.values()
+        return (first, *others) if others else first
 
 
 def run(call: Call) -> None:
@@ -72,8 +167,7 @@ def run(call: Call) -> None:
         split = min(wanted, next_power_of_two(parts.chunks + 1) // 2)
     sums, numbers = None, 2 * kept + (split > 1) * parts.chunks * (2 + bool(call.further))
     if numbers:
-        dtype = torch.float64 if x.dtype == torch.float64 else torch.float32
-        sums = workspace((numbers, rows), dtype, x.device)
+        sums = workspace((numbers, rows), torch.promote_types(x.dtype, torch.float32), x.device)
     whole = held or cols // plan.vector <= parts.lanes * parts.pieces
     skip = call.kind == "loss" and cols >= SKIPPED and not held
     how = How("rows", split=split, skip=skip, whole=whole, kept=kept)
@@ -86,16 +180,10 @@ def run(call: Call) -> None:
 
 
 def backward(call: Call, mean: bool = False) -> None:
-    """Writes the gradient of the logits from what `run` wrote for each row.
+    """Writes the gradient of the logits from ``lse``, and with ``dentropy`` from ``entropy``.
 
-    With p = exp(z − lse), the gradient of log-probability and entropy is the sum of
-    dlogprob·(onehot − p) and −dentropy·p·(log p + entropy), of lse dlogprob·p, all divided by the
-    temperature. If rows of ``dlogits`` are aligned differently from the rows of the logits, both
-    move by shorter vectors.
-
-    Args:
-        call: Its ``lse``, and where there is ``dentropy`` its ``entropy``, are read.
-        mean: Whether ``dloss`` is multiplied by ``lse[M]``, which `reduce_losses` wrote.
+    With ``mean``, ``dloss`` is multiplied by ``lse[M]``, which `reduce_losses` wrote. If rows of
+    ``dlogits`` are aligned differently from the rows of the logits, both move by shorter vectors.
     """
     if call.x.numel() > 0:
         _elementwise(_with_weight_sum(call), None, mean)
@@ -170,7 +258,7 @@ def _with_weight_sum(call: Call) -> Call:
 
 def _elementwise(call: Call, sums: torch.Tensor | None, mean: bool = False) -> None:
     """Writes a call's matrix, a tile a program, from each row's sums, or else its ``lse``."""
-    x, y, block = call.x, call.matrix, call.block_size or ELEMENTWISE
+    x, y, block = call.x, call.matrix, call.block_size or ELEMENTS
     assert y is not None
     plan, warps, cols = layout(x, y), call.num_warps or 4, x.shape[1]
     vectors, chunks = max(cols // plan.vector, 1), -(-cols // block)
@@ -273,10 +361,10 @@ def _streaming_rows(
             *((either, None) if HOW.kind == "loss" else (None, either)),
             *(of_target, entropy, lse, sums, y, dloss, x_at),
             *(At(sizes.y_row_stride, sizes.y_col_stride, sizes.y_lead), sizes),
-            *[
-                tl.full((), option, tl.float64).to(HOW.statistics)
-                for option in (inverse, softcap, smoothing, z_loss)
-            ],
+            tl.full((), inverse, tl.float64).to(HOW.statistics),
+            tl.full((), softcap, tl.float64).to(HOW.statistics),
+            tl.full((), smoothing, tl.float64).to(HOW.statistics),
+            tl.full((), z_loss, tl.float64).to(HOW.statistics),
             *(row, row < sizes.rows, sizes.cols * (1 if HOW.ends else HOW.vector)),
             *(ahead_of(x_at, row, HOW), HOW),
         )
@@ -299,9 +387,8 @@ def _rows(rows: Rows) -> None:
     if not rows.how.skip:
         target = forward.load_targets(rows)
     if rows.how.whole:
-        of_row = forward.join_lanes(
-            forward.add_tile(rows, forward.empty(rows.how, True), tile), rows.how
-        )
+        lanes = forward.add_tile(rows, forward.empty(rows.how, True), tile)
+        of_row = forward.join_lanes(lanes, rows.how)
     elif rows.how.step == "join":
         of_row = forward.join_chunks(rows)
     else:

@@ -55,7 +55,6 @@ from ..kernel import Shape, TorchFunction, power_of_two, variant, with_gradient
 from ..language import MOST_PROGRAMS
 from ..traffic import M, N, Traffic
 from . import rows
-from .call import Call, RowVariant
 from .cluster import A_NUMBER, MATRIX, NUMBERS, CeCluster, has_narrow
 from .operation import (
     CROSS_ENTROPY,
@@ -67,7 +66,7 @@ from .operation import (
     LOGPROB_ENTROPY_GRAD,
     LOGSUMEXP,
 )
-from .rows import ELEMENTWISE, HELD, NARROW, PER_LANE
+from .rows import ELEMENTS, HELD, NARROW, PER_LANE, Call, RowVariant
 
 SHORT = 5120  # columns up to which the gradient of a known logsumexp is by clusters
 TILE, WARPS = 4096, 8  # elements of a tile of the gradient of numbers of rows, and its warps
@@ -99,7 +98,7 @@ class Streaming(RowVariant):
     @override
     def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
         reason = super().unsupported(shape, dtype, device)
-        programs = shape[0] * -(-shape[1] // (self.block_size or ELEMENTWISE))
+        programs = shape[0] * -(-shape[1] // (self.block_size or ELEMENTS))
         if reason is None and programs > MOST_PROGRAMS:
             return f"starts up to a program a tile, and a launch takes {MOST_PROGRAMS}"
         return reason
@@ -126,12 +125,12 @@ class CeBackward(Streaming):
     @override
     def traffic(self) -> Traffic:
         """See `Kernel`; a program reads its row's target, lse and dloss."""
-        of_row = 16 * M * sympy.ceiling(N / sympy.Integer(self.block_size or ELEMENTWISE))
+        of_row = 16 * M * sympy.ceiling(N / sympy.Integer(self.block_size or ELEMENTS))
         return Traffic(reads=M * N, writes=M * N, read_bytes=of_row)
 
     @override
     def on_chip_elements(self) -> sympy.Expr:
-        return sympy.Integer(self.block_size or ELEMENTWISE)
+        return sympy.Integer(self.block_size or ELEMENTS)
 
 
 CeBackwardInPlace = variant(CeBackward, CROSS_ENTROPY_BACKWARD, overwrites="logits")
@@ -146,10 +145,7 @@ class CeGradOnline(Streaming):
     @override
     def traffic(self) -> Traffic:
         """See `Kernel`; for a wide row each writing program reads the target, m and the sum."""
-        held, parts = (
-            N <= HELD,
-            M * sympy.ceiling(N / sympy.Integer(self.block_size or ELEMENTWISE)),
-        )
+        held, parts = N <= HELD, M * sympy.ceiling(N / sympy.Integer(self.block_size or ELEMENTS))
         targets = M * (len(self.operation.inputs) - 1)  # none for log-softmax
         of_part = 16 if self.operation is CROSS_ENTROPY_GRAD else 8
         return Traffic(

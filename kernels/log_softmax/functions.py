@@ -25,8 +25,7 @@ from ..calls import (
     rows_of,
 )
 from ..cross_entropy import variants
-from ..cross_entropy.call import Call, Options
-from ..cross_entropy.rows import backward
+from ..cross_entropy.rows import Call, Options, backward
 from ..lines import lines
 from ..repeat import Layout, dense
 

@@ -27,8 +27,8 @@ from triton.backends.nvidia.compiler import CUDABackend
 from triton.runtime import driver
 from triton.runtime.jit import JITFunction
 
-from kernels.cross_entropy.call import Call, Options
 from kernels.cross_entropy.cluster import CeGradCluster
+from kernels.cross_entropy.rows import Call, Options
 from kernels.kernel import Kernel
 from tests.conf import built
 from tests.kernels.conftest import H200, on_card
