@@ -10,7 +10,6 @@ from .forward import Elements, Rows, Target, Tile, elements_of, exp, product, su
 
 HALF_LOG2E = constant(0.7213475204444817)
 
-
 # The numbers of a row that its results follow from. With e = exp(z − shift), and onehot 1 at the
 # target's column, the gradient is
 #
@@ -43,7 +42,7 @@ def _factors_of_loss(rows: Rows, target: Target, shift: tl.tensor, summed: tl.te
 
     p·((1 − s)·w[t] + s/N·Σw + 2·z_loss·lse) − (1 − s)·w[t]·onehot − s/N·w
     """
-    none = tl.zeros_like(shift)
+    none, lse = tl.zeros_like(shift), shift if summed is None else shift + tl.log(summed)
     of_target, of_weight = target.weight, none
     of_exp = of_target
     if rows.how.further == "added":
@@ -51,7 +50,6 @@ def _factors_of_loss(rows: Rows, target: Target, shift: tl.tensor, summed: tl.te
         of_weight = rows.smoothing / rows.length + tl.zeros_like(target.weight)
         of_exp = of_target + of_weight * sum_of_weights(rows)
     if rows.how.squared:
-        lse = shift if summed is None else shift + tl.log(summed)
         of_exp += 2 * rows.z_loss * lse
     scale = _incoming(rows)
     of_exp *= scale

@@ -41,7 +41,7 @@ HELD = 16384  # columns up to which a program holds a row from its reading to it
 HELD_SINGLY = 32 * MOST_PIECES  # the same where a vector is one element
 ELEMENTS = 2048  # elements of a tile of the step "elements": 16 a thread, as in copies
 ONE_WARP = 192  # vectors of a row of less than such a tile, up to which one warp takes all
-SKIPPED = 8192  # columns from which on a program waits for the target, and skips an ignored row
+SKIPPED = 8192  # columns from which on a loss alone waits for the target, to skip ignored rows
 PROGRAMS_PER_SM = 8  # wanted; where there are fewer rows, several programs share one
 UNFUSED = {"enable_fp_fusion": False}  # or two kernels would round the same sum unlike each other
 
@@ -60,31 +60,26 @@ class Options:
 class Call(NamedTuple):
     """Rows of logits, what else their results follow from, and memory for each wanted result.
 
-    Results of one number per row are float32 (float64 for float64 logits), (M,) and contiguous;
-    None is not written. A target out of range makes its row's loss, log-probability and gradient
-    NaN.
+    Numbers of rows are (M,) and contiguous, results among them float32 (float64 for float64
+    logits); None is not written. A target out of range makes its row's results NaN, but for lse.
     """
 
-    # the logits, (M, N), float16, bfloat16, float32 or float64; any row and column stride
-    x: torch.Tensor
-    # (M,), int64, contiguous; for a loss, a log-probability, and their gradients
-    target: torch.Tensor | None = None
+    x: torch.Tensor  # (M, N), float16, bfloat16, float32 or float64; any row and column stride
+    target: torch.Tensor | None = None  # int64; for a loss or log-probability, or their gradients
     options: Options = Options()  # of the loss; the temperature applies to every result
     weight: torch.Tensor | None = None  # (N,), one weight per class
     weight_sum: torch.Tensor | None = None  # which `run` fills in if smoothing needs it
-    # gradient of the loss, of a floating dtype: (M,) of any stride, or one number for all rows;
-    # None for ones
+    # the gradient of the loss, of any floating dtype and stride, or one number; None for ones
     dloss: torch.Tensor | None = None
     loss: torch.Tensor | None = None
     logprob: torch.Tensor | None = None  # log p[target]; with `entropy`
     entropy: torch.Tensor | None = None  # −Σ p·log p; not with `loss`
     lse: torch.Tensor | None = None  # logsumexp(z); with a loss 0 for an ignored row
-    # (M, N), the gradient in the dtype of the logits; may be the logits
-    dlogits: torch.Tensor | None = None
-    y: torch.Tensor | None = None  # (M, N), log-softmax, likewise; not with `dlogits`
-    # for `backward`, (M,): the gradient of `logprob`, or without a target of `lse`
+    dlogits: torch.Tensor | None = None  # the gradient, like the logits, or the logits themselves
+    y: torch.Tensor | None = None  # log-softmax, likewise; not with `dlogits`
+    # for `backward`, of any stride: the gradient of `logprob`, or without a target of `lse`
     dlogprob: torch.Tensor | None = None
-    dentropy: torch.Tensor | None = None  # likewise of `entropy`
+    dentropy: torch.Tensor | None = None  # for `backward`: the gradient of `entropy`
     block_size: int | None = None  # elements of a tile of wide rows; None decides by the width
     num_warps: int | None = None  # warps per program, likewise
 
@@ -143,10 +138,7 @@ class RowVariant(Kernel):
 
 
 def run(call: Call) -> None:
-    """Writes all results for which a call has memory.
-
-    The kernel does not read a wide ignored row if it only computes a loss.
-    """
+    """Writes all results for which a call has memory."""
     call = _with_weight_sum(call)
     x, y, (rows, cols) = call.x, call.matrix, call.x.shape
     if x.numel() == 0:  # no columns: the result of PyTorch
@@ -294,7 +286,7 @@ class How(NamedTuple):
 
 def _launch(how: How, call: Call, plan: Layout, parts: Cut, sums: torch.Tensor | None) -> None:
     x, options = call.x, call.options
-    bases, places = (*plan.bases, None), (*plan.places, At(0, 1, 0))
+    bases, (x_at, y_at, *_) = (*plan.bases, None), (*plan.places, At(0, 1, 0))
     d = call.dloss if call.dlogprob is None else call.dlogprob
     either = call.weight_sum if call.kind == "loss" else call.dentropy
     d_stride = 0 if d is None or d.numel() == 1 else d.stride(0)
@@ -311,10 +303,7 @@ def _launch(how: How, call: Call, plan: Layout, parts: Cut, sums: torch.Tensor |
         loads=load_hint(x),
         stores=store_hint(x),
     )
-    sizes = Sizes(
-        *(len(x), plan.cols, parts.chunks, options.ignore_index, d_stride),
-        *(*places[0], *places[1]),
-    )
+    sizes = Sizes(len(x), plan.cols, parts.chunks, options.ignore_index, d_stride, *x_at, *y_at)
     launch(
         _streaming_rows,
         (-(-len(x) // parts.rows) * how.split,),
@@ -354,11 +343,11 @@ def _streaming_rows(
     block = tl.program_id(0) // (sizes.chunks if HOW.step == "elements" else HOW.split)
     row = block.to(tl.int64) * HOW.cut.rows + tl.arange(0, HOW.cut.rows)
     x_at = At(sizes.row_stride, sizes.col_stride, sizes.lead)
+    weight_sum, dentropy = (either, None) if HOW.kind == "loss" else (None, either)
     # not assigned to a name, which would make a tensor of HOW
     (_elements if HOW.step == "elements" else _rows)(
         Rows(
-            *(x, target, weight),
-            *((either, None) if HOW.kind == "loss" else (None, either)),
+            *(x, target, weight, weight_sum, dentropy),
             *(of_target, entropy, lse, sums, y, dloss, x_at),
             *(At(sizes.y_row_stride, sizes.y_col_stride, sizes.y_lead), sizes),
             tl.full((), inverse, tl.float64).to(HOW.statistics),
