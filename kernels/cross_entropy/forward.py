@@ -283,9 +283,6 @@ def join_ends(rows: Rows, of_row: Statistics, ends: Elements) -> tl.tuple:
     return join_parts(of_row, join_lanes(lanes, rows.how), rows.how)
 
 
-# --- rows ---
-
-
 @jit
 def stream(rows: Rows, vectors: tl.tensor) -> tl.tuple:
     """The statistics of rows chunk by chunk.

@@ -34,13 +34,13 @@ from .forward import Rows, Sizes, Statistics
 
 NARROW = 2048  # columns up to which one warp, or a part of one, reads a row
 PER_LANE = 32  # elements of a tile that a lane takes; of narrow rows twice as many
-AT_ONCE = 2  # vectors that a lane has under way: of narrow rows from several rows
-SHORT, MOST_PIECES = 4, 8  # of vectors of fewer elements a lane takes so many a tile, unrolled
+AT_ONCE = 2  # vectors that a lane should have under way: of narrow rows, from several rows
+SHORT, MOST_PIECES = 4, 8  # vectors of fewer elements: at most so many per lane and unrolled tile
 CHUNK, MOST_CHUNKS = 8192, 16  # elements of a chunk at least, chunks of a row about at most
 HELD = 16384  # columns up to which a program holds a row from its reading to its gradient
 HELD_SINGLY = 32 * MOST_PIECES  # the same where a vector is one element
 ELEMENTS = 2048  # elements of a tile of the step "elements": 16 a thread, as in copies
-ONE_WARP = 192  # vectors of a row of less than such a tile, up to which one warp takes all
+ONE_WARP = 192  # vectors up to which there one warp takes a row, if it is narrower than a tile
 SKIPPED = 8192  # columns from which on a loss alone waits for the target, to skip ignored rows
 PROGRAMS_PER_SM = 8  # wanted; where there are fewer rows, several programs share one
 UNFUSED = {"enable_fp_fusion": False}  # or two kernels would round the same sum unlike each other
@@ -61,14 +61,13 @@ class Call(NamedTuple):
     """Rows of logits, what else their results follow from, and memory for each wanted result.
 
     Numbers of rows are (M,) and contiguous, results among them float32 (float64 for float64
-    logits); None is not written. A target out of range makes its row's results NaN, but for lse.
+    logits); None is not written. A target out of range makes loss, `logprob` and gradient NaN.
     """
 
     x: torch.Tensor  # (M, N), float16, bfloat16, float32 or float64; any row and column stride
     target: torch.Tensor | None = None  # int64; for a loss or log-probability, or their gradients
     options: Options = Options()  # of the loss; the temperature applies to every result
     weight: torch.Tensor | None = None  # (N,), one weight per class
-    weight_sum: torch.Tensor | None = None  # which `run` fills in if smoothing needs it
     # the gradient of the loss, of any floating dtype and stride, or one number; None for ones
     dloss: torch.Tensor | None = None
     loss: torch.Tensor | None = None
@@ -82,10 +81,11 @@ class Call(NamedTuple):
     dentropy: torch.Tensor | None = None  # for `backward`: the gradient of `entropy`
     block_size: int | None = None  # elements of a tile of wide rows; None decides by the width
     num_warps: int | None = None  # warps per program, likewise
+    weight_sum: torch.Tensor | None = None  # `run` and `backward` fill it in, for smoothing
 
     @property
     def kind(self) -> str:
-        """``"loss"``, ``"numbers"`` (the entropy is among them), or ``"lse"``, without targets."""
+        """``"loss"``, ``"numbers"`` (log-probability, entropy), or ``"lse"`` (also log-softmax)."""
         if any(each is not None for each in (self.entropy, self.dlogprob, self.dentropy)):
             return "numbers"
         return "lse" if self.loss is None and self.dlogits is None else "loss"
