@@ -1,4 +1,4 @@
-"""Device code: the logits of rows, and a running maximum and sum of exponentials over them.
+"""Device code: reads logits, and keeps a running maximum and sum of exponentials of each row.
 
 Shapes: [rows] for a value per row, [lanes, rows] per lane, [lanes, rows, elements of a vector]
 per element of a piece of a tile. With this order Triton gives each warp its own rows where a
@@ -114,7 +114,7 @@ def elements_of(rows: Rows, tile: Tile, PIECE: tl.constexpr) -> Elements:
 
 @jit
 def load_ends(rows: Rows, counts: tl.tensor) -> Elements:
-    """The ends of rows that count, which are no whole vectors; none has the column −1."""
+    """The elements before and after the whole vectors of rows that count; column −1 for none."""
     columns = end_columns(rows.length, rows.ahead, rows.how.vector)
     columns = tl.where(counts[None, :], columns, -1)
     begin = first_element(rows.x, rows.x_at, rows.number, rows.how)
@@ -161,7 +161,7 @@ def empty(HOW: tl.constexpr, BY_LANE: tl.constexpr = False) -> Statistics:
 
 @jit
 def add_tile(rows: Rows, lanes: Statistics, tile: Tile) -> Statistics:
-    """The statistics of lanes and of a tile."""
+    """The statistics of lanes after one tile more."""
     PIECES: tl.constexpr = rows.how.cut.pieces
     highest = tile.pieces[0]
     for piece in tl.static_range(1, PIECES):

@@ -1,4 +1,4 @@
-"""Device code: the gradient of rows of logits, or log-softmax, from their maxima and sums."""
+"""Device code: writes the gradient of logits, or log-softmax, from statistics of rows."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _factors_of_loss(rows: Rows, target: Target, shift: tl.tensor, summed: tl.te
 
 @jit
 def _factors_of_numbers(rows: Rows, target: Target, lse: tl.tensor) -> Factors:
-    """dlogprob·(onehot − p) − dentropy·p·(log p + entropy); without a target dlse·p before it."""
+    """dlogprob·(onehot − p) − dentropy·p·(log p + entropy); its first term dlse·p if no target."""
     none = tl.zeros_like(lse)
     first = target.weight * 0.0 if rows.dloss is None else target.weight * _incoming(rows)
     of_exp, of_log = (first if rows.target is None else -first), none

@@ -92,7 +92,7 @@ class Call(NamedTuple):
 
     @property
     def further(self) -> str:
-        """How a further sum of a row is kept: added, weighted by exp(z − m), or not."""
+        """How parts of the further sum of `Statistics` join: added, weighted by exp, or not."""
         if self.kind == "loss" and self.options.label_smoothing:
             return "added"
         return "weighted" if self.kind == "numbers" else ""
@@ -228,7 +228,7 @@ def cut(cols: int, vector: int, held: bool, block_size: int | None, num_warps: i
         warps = num_warps or (next_power_of_two(cols) // (32 * PER_LANE) if held else 4)
         lanes = 32 * warps
         per_lane = block_size // lanes if block_size else PER_LANE
-    needed, most = -(-vectors // lanes), max(1, per_lane // vector)
+    needed, most = -(-vectors // lanes), max(1, per_lane // vector)  # vectors of a lane
     if vector < SHORT:
         most = min(most, MOST_PIECES)
     pieces = needed if held else min(most, needed)
@@ -326,7 +326,7 @@ def _streaming_rows(
     x: tl.tensor,
     target: tl.tensor,
     weight: tl.tensor,
-    either: tl.tensor,  # the sum of weights of a loss, else dentropy
+    either: tl.tensor,  # of a loss weight_sum, else dentropy
     of_target: tl.tensor,
     entropy: tl.tensor,
     lse: tl.tensor,
