@@ -241,7 +241,7 @@ class _Loss:
         call = Call(logits, target, self.options, weight, loss=losses, lse=kept)
         variants.run(call)
         if self.reduced:
-            reduce_losses(call, self.mean, out=loss, kept=kept)
+            reduce_losses(call, self.mean, loss)
 
     def both(self, logits: Any, target: Any, *rest: Any) -> None:
         """The loss, and over the logits the gradient for an incoming gradient of 1."""
@@ -249,11 +249,11 @@ class _Loss:
         call = Call(logits, target, self.options, *weight)
         if self.mean:
             scale = workspace((1,), _wide(logits), logits.device)
-            reduce_losses(call, True, out=scale)
+            reduce_losses(call, True, scale)
             call = call._replace(dloss=scale)
         call = call._replace(loss=_one_per_row(logits), dlogits=logits)
         variants.run(call)
-        reduce_losses(call, self.mean, out=loss)
+        reduce_losses(call, self.mean, loss)
 
     def backward(
         self, logits: Any, target: Any, weight: Any, kept: Any, dloss: Any, dlogits: Any

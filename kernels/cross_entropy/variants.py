@@ -66,12 +66,12 @@ from .operation import (
     LOGPROB_ENTROPY_GRAD,
     LOGSUMEXP,
 )
-from .rows import A_LANE, HELD, MOVED, NARROW, Call, RowVariant
+from .rows import ELEMENTS, HELD, NARROW, PER_LANE, Call, RowVariant
 
 SHORT = 5120  # columns up to which the gradient of a known logsumexp is by clusters
 TILE, WARPS = 4096, 8  # elements of a tile of the gradient of numbers of rows, and its warps
 WIDEST = 1 << 19  # elements of a row on chip; twice as many of 16 bit
-HELD_OR_TILE = sympy.Piecewise((N, N <= HELD), (sympy.Integer(32 * 4 * A_LANE), True))
+HELD_OR_TILE = sympy.Piecewise((N, N <= HELD), (sympy.Integer(32 * 4 * PER_LANE), True))
 Pair = tuple[torch.Tensor, torch.Tensor]
 ROWS = 24 * M * sympy.ceiling(N / sympy.Integer(TILE))  # bytes of a row's numbers, for each tile
 
@@ -98,14 +98,14 @@ class Streaming(RowVariant):
     @override
     def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
         reason = super().unsupported(shape, dtype, device)
-        programs = shape[0] * -(-shape[1] // (self.block_size or MOVED))
+        programs = shape[0] * -(-shape[1] // (self.block_size or ELEMENTS))
         if reason is None and programs > MOST_PROGRAMS:
             return f"starts up to a program a tile, and a launch takes {MOST_PROGRAMS}"
         return reason
 
     @override
     def on_chip_elements(self) -> sympy.Expr:
-        return sympy.Integer(self.block_size or 32 * (self.num_warps or 4) * A_LANE)
+        return sympy.Integer(self.block_size or 32 * (self.num_warps or 4) * PER_LANE)
 
 
 CeOnline = variant(Streaming, CROSS_ENTROPY, moves=NUMBERS, beside=("lse",))
@@ -125,12 +125,12 @@ class CeBackward(Streaming):
     @override
     def traffic(self) -> Traffic:
         """See `Kernel`; a program reads its row's target, lse and dloss."""
-        of_row = 16 * M * sympy.ceiling(N / sympy.Integer(self.block_size or MOVED))
+        of_row = 16 * M * sympy.ceiling(N / sympy.Integer(self.block_size or ELEMENTS))
         return Traffic(reads=M * N, writes=M * N, read_bytes=of_row)
 
     @override
     def on_chip_elements(self) -> sympy.Expr:
-        return sympy.Integer(self.block_size or MOVED)
+        return sympy.Integer(self.block_size or ELEMENTS)
 
 
 CeBackwardInPlace = variant(CeBackward, CROSS_ENTROPY_BACKWARD, overwrites="logits")
@@ -145,7 +145,7 @@ class CeGradOnline(Streaming):
     @override
     def traffic(self) -> Traffic:
         """See `Kernel`; for a wide row each writing program reads the target, m and the sum."""
-        held, parts = N <= HELD, M * sympy.ceiling(N / sympy.Integer(self.block_size or MOVED))
+        held, parts = N <= HELD, M * sympy.ceiling(N / sympy.Integer(self.block_size or ELEMENTS))
         targets = M * (len(self.operation.inputs) - 1)  # none for log-softmax
         of_part = 16 if self.operation is CROSS_ENTROPY_GRAD else 8
         return Traffic(
