@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from analysis.load import REFERENCE, read_inputs
-from analysis.report import page as made
+from analysis.report import render as made
 from tests.analysis.report.test_report import Read, sound
 from tests.conftest import ROOT
 
