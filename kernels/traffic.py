@@ -62,7 +62,7 @@ class Traffic:
         return evaluate(self.reads, sizes), evaluate(self.writes, sizes)
 
     def bytes(self, sizes: Mapping[str, int], itemsize: int) -> int:
-        """Bytes moved in all, likewise, where an element has ``itemsize``."""
+        """Bytes moved in all at these sizes, where an element has ``itemsize``."""
         return sum(self.elements(sizes)) * itemsize + evaluate(self.further, sizes)
 
     def __str__(self) -> str:

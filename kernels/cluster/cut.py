@@ -180,7 +180,7 @@ def cut(
         shape: Rows and columns, each at least 1.
         itemsize: Bytes of an element, 2 or 4.
         width: Elements of a vector.
-        programs, warps: Those of a cut, for which only it is taken; None takes the cheapest.
+        programs, warps: Of the cluster, and of each program; None takes the cheapest.
         matrices: The number of matrices whose row is held on chip.
         waiting: Whether chunks of one matrix may wait in shared memory.
     """

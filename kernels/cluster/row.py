@@ -271,5 +271,5 @@ def of_lanes(values, VECTOR: gl.constexpr, single: gl.constexpr):  # type: ignor
 
 @gluon_jit
 def of_lanes_summed(lanes, tile: gl.constexpr):  # type: ignore[no-untyped-def]
-    """The sum of each slice from those of its lanes, for tiles of the layout ``tile``."""
+    """The sum of each slice from the sums of its lanes, for tiles of the layout ``tile``."""
     return gl.convert_layout(gl.sum(lanes, axis=1), gl.SliceLayout(1, tile))

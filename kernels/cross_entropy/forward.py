@@ -251,7 +251,7 @@ def _shifted(part: Statistics, change: tl.tensor, scale: tl.tensor, HOW: tl.cons
 
 @jit
 def join_lanes(lanes: Statistics, HOW: tl.constexpr) -> Statistics:
-    """The statistics of rows from those of their lanes."""
+    """The statistics of rows from the statistics of their lanes."""
     m = tl.max(lanes.m, 0)
     change = lanes.m - shift_of(m)[None, :]
     scale = exp(change)

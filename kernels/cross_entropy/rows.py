@@ -35,7 +35,7 @@ from .forward import Rows, Sizes, Statistics
 NARROW = 2048  # columns up to which one warp, or a part of one, reads a row
 PER_LANE = 32  # elements of a tile that a lane takes; of narrow rows twice as many
 AT_ONCE = 2  # vectors that a lane should have under way: of narrow rows, from several rows
-SHORT, MOST_PIECES = 4, 8  # vectors of fewer elements: at most so many per lane and unrolled tile
+SHORT_VECTOR, MOST_PIECES = 4, 8  # of vectors of fewer elements a lane takes at most so many
 CHUNK, MOST_CHUNKS = 8192, 16  # elements of a chunk at least, chunks of a row about at most
 HELD = 16384  # columns up to which a program holds a row from its reading to its gradient
 HELD_SINGLY = 32 * MOST_PIECES  # the same where a vector is one element
@@ -75,12 +75,12 @@ class Call(NamedTuple):
     entropy: torch.Tensor | None = None  # −Σ p·log p; not with `loss`
     lse: torch.Tensor | None = None  # logsumexp(z); with a loss 0 for an ignored row
     dlogits: torch.Tensor | None = None  # the gradient, like the logits, or the logits themselves
-    y: torch.Tensor | None = None  # log-softmax, likewise; not with `dlogits`
+    y: torch.Tensor | None = None  # log-softmax, like the logits; not with `dlogits`
     # for `backward`, of any stride: the gradient of `logprob`, or without a target of `lse`
     dlogprob: torch.Tensor | None = None
     dentropy: torch.Tensor | None = None  # for `backward`: the gradient of `entropy`
     block_size: int | None = None  # elements of a tile of wide rows; None decides by the width
-    num_warps: int | None = None  # warps per program, likewise
+    num_warps: int | None = None  # warps per program; None decides by the width
     weight_sum: torch.Tensor | None = None  # `run` and `backward` fill it in, for smoothing
 
     @property
@@ -229,7 +229,7 @@ def cut(cols: int, vector: int, held: bool, block_size: int | None, num_warps: i
         lanes = 32 * warps
         per_lane = block_size // lanes if block_size else PER_LANE
     needed, most = -(-vectors // lanes), max(1, per_lane // vector)  # vectors of a lane
-    if vector < SHORT:
+    if vector < SHORT_VECTOR:
         most = min(most, MOST_PIECES)
     pieces = needed if held else min(most, needed)
     a_tile = lanes * pieces  # vectors

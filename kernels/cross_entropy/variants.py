@@ -33,8 +33,8 @@ The rule of auto, measured on an H200 and an H100; it does not depend on M:
   rows (`cluster.has_narrow`); else `online`.
 - All others: `cluster`, which requests the whole row before it waits for anything.
 
-The gradient of a known logsumexp is by `cluster` up to `SHORT` columns, where tiles read the ends
-of unaligned rows singly, and take most of a program for the rest of a row.
+The gradient of a known logsumexp is by `cluster` up to `SHORT_ROW` columns. There tiles read the
+ends of unaligned rows element by element, and give a row's last columns a program of their own.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ from .operation import (
 )
 from .rows import ELEMENTS, HELD, NARROW, PER_LANE, Call, RowVariant
 
-SHORT = 5120  # columns up to which the gradient of a known logsumexp is by clusters
+SHORT_ROW = 5120  # columns up to which the gradient of a known logsumexp is by clusters
 TILE, WARPS = 4096, 8  # elements of a tile of the gradient of numbers of rows, and its warps
 WIDEST = 1 << 19  # elements of a row on chip; twice as many of 16 bit
 HELD_OR_TILE = sympy.Piecewise((N, N <= HELD), (sympy.Integer(32 * 4 * PER_LANE), True))
@@ -124,7 +124,10 @@ class CeBackward(Streaming):
 
     @override
     def traffic(self) -> Traffic:
-        """See `Kernel`; a program reads its row's target, lse and dloss."""
+        """See `Kernel`: of tiles, whose programs read a row's target, lse and dloss.
+
+        A cluster reads the target's logit again in place of the lse, and writes its element twice.
+        """
         of_row = 16 * M * sympy.ceiling(N / sympy.Integer(self.block_size or ELEMENTS))
         return Traffic(reads=M * N, writes=M * N, read_bytes=of_row)
 
@@ -184,7 +187,7 @@ def backward(call: Call, mean: bool = False) -> None:
         dloss = dloss[:1]
         call = call._replace(dloss=dloss)
     dense, asked = dloss is None or dloss.is_contiguous(), call.block_size or call.num_warps
-    short = call.kind == "loss" and call.x.shape[1] <= SHORT and dense and not asked
+    short = call.kind == "loss" and call.x.shape[1] <= SHORT_ROW and dense and not asked
     if short and clustered(call):
         CLUSTER.run(call if mean else call._replace(lse=None), mean)
     else:

@@ -70,7 +70,7 @@ LOG2E = 1.4426950408889634
 # Of rows that wait there: programs and warps of a cluster, by the bytes of an element; chunks of a
 # row at most, and those in registers. An H200 then holds 16 warps an SM, or 20 of fewer chunks
 CLUSTERS = {2: ((4, 4), (8, 4), (16, 4), (8, 8), (16, 8)), 4: ((8, 8), (16, 8))}
-MOST_CHUNKS, HELD, MANY_CHUNKS = 19, 6, 16
+MOST_CHUNKS, HELD_CHUNKS, MANY_CHUNKS = 19, 6, 16
 WIDEST = 262144  # float32 elements of two rows that an H200's largest cluster holds
 
 
@@ -146,7 +146,7 @@ def _plan_of(
     """The cut of rows read by the longest vectors; None where a stream takes them.
 
     A long row with a gradient gets the first cluster whose shared memory holds all of its chunks
-    but `HELD`; a float32 row that the registers of programs of eight warps hold, those.
+    but `HELD_CHUNKS`; a float32 row that the registers of programs of eight warps hold, those.
     """
     cols, width = shape[1], LONGEST // dtype.itemsize
     asked = kernel.programs or kernel.num_warps
@@ -158,7 +158,7 @@ def _plan_of(
     for programs, warps in () if asked or cols <= LONG or held else CLUSTERS[dtype.itemsize]:
         chunk, slots = programs * warps * LANES * width, SLOT * (3 * programs * warps + 1)
         chunks = -(-(cols // width * width) // chunk)
-        shared, room = chunks - HELD, 48 << 10
+        shared, room = chunks - HELD_CHUNKS, 48 << 10
         a_chunk = 2 * warps * LANES * LONGEST  # bytes of a program
         if shared * a_chunk <= room < shared * a_chunk + slots:
             shared -= 1  # see `kernels.cluster.cut`
@@ -169,7 +169,10 @@ def _plan_of(
 
 
 def _registers_of(plan: Cut) -> int | None:
-    """Registers a thread; None leaves them to the compiler, which takes too many for long rows."""
+    """Registers a thread; None leaves them to the compiler.
+
+    Of float32 rows of six or seven chunks it takes more than let an SM hold a program more.
+    """
     if plan.shared:
         return 128 if plan.chunks >= MANY_CHUNKS else 96
     return 80 if plan.chunks in (6, 7) and not plan.packed else None

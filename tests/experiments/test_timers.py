@@ -122,7 +122,7 @@ def measured(
     equipment: Equipment | None = None,
     **tunables: Any,
 ) -> dict[str, Any]:
-    """The outcome of a point, as a worker of this process measures it; on a CPU if not told."""
+    """The outcome of a point, as a worker of this process measures it; on a CPU by default."""
     if equipment is None:
         cpu = choose_device("cpu")
         equipment = Equipment(replace(cpu, device=replace(cpu.device, l2_bytes=4096)))
