@@ -57,6 +57,7 @@ def launch_tiles(
     most: int,
     num_warps: int | None = None,
     batch_invariant: bool = False,
+    **constants: Any,
 ) -> None:
     """Launches a kernel on all lines of its tensors, one program per WIDTH lines.
 
@@ -65,7 +66,7 @@ def launch_tiles(
 
     Args:
         function: A kernel of the tensors, the three strides of each, `Sizes`, the inverse of the
-            temperature, and the constants BLOCK, WIDTH and WHOLE (a tile holds whole lines).
+            temperature, and constants: BLOCK, WIDTH, WHOLE (a tile holds whole lines), its own.
         tensors: The inputs, then the outputs.
         dim: The dimension along which lines run, not negative.
         temperature: Positive.
@@ -83,7 +84,7 @@ def launch_tiles(
     width = min(width, next_power_of_two(assumed))
     block = max(min(block, most // width), 1)
     warps = num_warps or min(max(block * width // 512, 4), 32)
-    constants = {"BLOCK": block, "WIDTH": width, "WHOLE": block >= first.cols}
+    constants |= {"BLOCK": block, "WIDTH": width, "WHOLE": block >= first.cols}
     sizes = Sizes(count, first.cols, first.inner)
     launch(
         function,

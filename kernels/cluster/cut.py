@@ -70,9 +70,16 @@ class OnCluster(Kernel):
         return cut((shape[0], shape[1]), dtype.itemsize, width, device, *asked)
 
     def launch_rows(
-        self, function: Any, inputs: Sequence[torch.Tensor], written: torch.Tensor, *more: Any
+        self,
+        function: Any,
+        inputs: Sequence[torch.Tensor],
+        written: torch.Tensor,
+        *more: Any,
+        **constants: Any,
     ) -> None:
-        """Launches a kernel of the inputs, the matrix written, lengths, more arguments and HOW.
+        """Launches a kernel of the inputs, the matrix written, lengths, more arguments, constants.
+
+        HOW is one of the constants.
 
         The lengths are those of a row, and of each input its row stride and column stride. They are
         in vectors, or in elements of unaligned rows, but for column strides.
@@ -89,7 +96,7 @@ class OnCluster(Kernel):
         unit = 1 if ends else width
         strides = [(each.stride(0) // unit, each.stride(1)) for each in inputs]
         arguments = (*matrices, cols // unit, *strides, *more)
-        plan.launch(function, rows, arguments, plan.how(x, width, ends))
+        plan.launch(function, rows, arguments, plan.how(x, width, ends), **constants)
 
     @override
     def limits(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
@@ -139,13 +146,14 @@ class Cut:
         arguments: Sequence[Any],
         how: tuple[Any, ...],
         registers: int | None = None,
+        **constants: Any,
     ) -> None:
-        """Launches a kernel of so many clusters, whose last parameter is HOW.
+        """Launches a kernel of so many clusters, with HOW and other constants.
 
         ``registers`` are a thread's; None leaves them to the compiler.
         """
         options = {"num_warps": self.warps, "num_ctas": self.programs, "maxnreg": registers}
-        launch(function, (clusters,), arguments, {"HOW": how}, **options)
+        launch(function, (clusters,), arguments, {"HOW": how, **constants}, **options)
 
     def resident(self, width: int, device: Device) -> int:
         """Programs that the device holds at once, limited by registers and shared memory."""

@@ -1,7 +1,7 @@
 """`log_softmax(x)`, `logsumexp(x)` and `logprob_entropy(logits, target)`: kernels for rows.
 
-log-softmax moves 2MN, and its gradient is PyTorch's own operation. logsumexp, and log-probability
-with entropy, move MN and keep one or two numbers per row; their gradient moves 2MN. PyTorch's
+log-softmax moves 2MN, and its gradient 3MN. logsumexp, and log-probability with entropy, move MN
+and keep one or two numbers per row; their gradient moves 2MN. PyTorch's
 operations compute another dimension or several, empty input, and another dtype of the result.
 """
 
@@ -28,8 +28,10 @@ from ..cross_entropy import variants
 from ..cross_entropy.rows import Call, Options, backward
 from ..lines import lines
 from ..repeat import TensorSpec, dense
+from ..softmax_backward.variants import LogSoftmaxBackwardAuto
 
 SMALL = (torch.float16, torch.bfloat16)
+GRADIENT = LogSoftmaxBackwardAuto()
 
 
 def log_softmax(x: torch.Tensor, dim: int = -1, dtype: torch.dtype | None = None) -> torch.Tensor:
@@ -137,6 +139,14 @@ def _log_softmax_by_torch(x: Any, dim: Any, dtype: torch.dtype | None) -> torch.
     return torch.log_softmax(x, dim, dtype)
 
 
+LOG_SOFTMAX_GRADIENT_OP = RowOp(
+    schema="log_softmax_backward(Tensor y, Tensor dy, int dim, ScalarType dtype) -> Tensor",
+    checked=lambda y, dy, *options: options if y.dtype is dy.dtype else None,
+    answers=lambda y, *_: [dense(y.shape, y.dtype)],
+    work=lambda *_: lambda *tensors: GRADIENT.into(tensors, tensors[0].dim() - 1),
+    by_torch=lambda y, dy, dim, dtype: torch._log_softmax_backward_data(dy, y, dim, dtype),
+    arranged=lambda y, dy, *_: (y.contiguous(), dy.contiguous()),
+)
 LOG_SOFTMAX_OP = RowOp(
     schema="log_softmax(Tensor x, int dim, ScalarType dtype) -> Tensor",
     checked=_log_softmax_checked,
@@ -144,7 +154,7 @@ LOG_SOFTMAX_OP = RowOp(
     work=lambda *_: lambda x, y: variants.run(Call(as_rows(x), y=as_rows(y))),
     by_torch=_log_softmax_by_torch,
     arranged=lambda x, *_: (x if lines(x, x.dim() - 1) else x.contiguous(),),
-    gradient=lambda y, dy, dim, dtype: torch._log_softmax_backward_data(dy, y, dim, dtype),
+    gradient=LOG_SOFTMAX_GRADIENT_OP,
 )
 
 

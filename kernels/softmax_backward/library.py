@@ -1,4 +1,4 @@
-"""The gradient of softmax by public libraries: PyTorch's own, and peers'.
+"""The gradient of softmax and log-softmax by public libraries: PyTorch's own, and peers'.
 
 Passes: PyTorch's nominally one, 3MN: as in its softmax, narrow rows stay in registers, wider ones
 are read twice. QuACK's and Liger's one, 3MN: rows of y and dy are held whole, by a cluster of up to
@@ -21,10 +21,11 @@ from functools import partial
 import torch
 from typing_extensions import override
 
+from ..compiled import CompiledFormula
 from ..kernel import Kernel, TorchFunction, variant
 from ..peer import FLAG_GEMS, LIGER, QUACK, Peer, row_of_liger, row_of_quack
 from ..traffic import M, N, Traffic, by_width
-from .operation import SOFTMAX_BACKWARD
+from .operation import LOG_SOFTMAX_BACKWARD, SOFTMAX_BACKWARD
 
 Gradient = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]  # of y and dy
 WIDEST_TILE = 1024  # of FlagGems: tune_configs.yaml, softmax_inner
@@ -37,6 +38,21 @@ BackwardTorch = variant(
     dtypes=(*Kernel.dtypes, torch.float64),
     moves=Traffic(reads=2 * M * N, writes=M * N),
     on_chip=2 * N,
+)
+LogSoftmaxBackwardTorch = variant(
+    BackwardTorch,
+    LOG_SOFTMAX_BACKWARD,
+    function=staticmethod(lambda y, dy: torch._log_softmax_backward_data(dy, y, 1, y.dtype)),
+)
+
+
+def _of_log_softmax(y: torch.Tensor, dy: torch.Tensor) -> torch.Tensor:
+    g = dy.float()
+    return (g - y.float().exp() * g.sum(1, keepdim=True)).to(y.dtype)
+
+
+LogSoftmaxBackwardCompiled = variant(
+    CompiledFormula, LOG_SOFTMAX_BACKWARD, formula=staticmethod(_of_log_softmax), on_chip=2 * N
 )
 
 

@@ -1,4 +1,4 @@
-"""The gradient of softmax along the rows of an M×N matrix."""
+"""The gradients of softmax and log-softmax along the rows of an M×N matrix."""
 
 from __future__ import annotations
 
@@ -40,4 +40,31 @@ class SoftmaxBackward(Operation):
         return y * (dy + (y * dy).sum(-1, keepdim=True))
 
 
-SOFTMAX_BACKWARD = SoftmaxBackward()
+class LogSoftmaxBackward(SoftmaxBackward):
+    """dx = dy − exp(y)·Σ dy, row by row, from log-softmax's answer y and the gradient dy of it."""
+
+    name = "log_softmax_backward"
+    row_sums: ClassVar = {}  # exp(y) of a rounded y does not add up to 1
+
+    @override
+    def make_inputs(
+        self, shape: Shape, dtype: torch.dtype, device: torch.device | str, seed: int
+    ) -> tuple[torch.Tensor, ...]:
+        """Log-softmax of standard normal values, and a standard normal gradient."""
+        x, dy = Operation.make_inputs(self, shape, dtype, device, seed)
+        return torch.log_softmax(x, dim=-1), dy
+
+    @override
+    def reference(self, y: torch.Tensor, dy: torch.Tensor) -> torch.Tensor:
+        """The gradient in float64."""
+        dy = dy.double()
+        return dy - y.double().exp() * dy.sum(-1, keepdim=True)
+
+    @override
+    def magnitude(self, y: torch.Tensor, dy: torch.Tensor) -> torch.Tensor:
+        """See `Operation`: |dy| + exp(y)·Σ |dy|."""
+        dy = dy.double().abs()
+        return dy + y.double().exp() * dy.sum(-1, keepdim=True)
+
+
+SOFTMAX_BACKWARD, LOG_SOFTMAX_BACKWARD = SoftmaxBackward(), LogSoftmaxBackward()

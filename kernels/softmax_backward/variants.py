@@ -1,8 +1,10 @@
-"""The gradient of softmax in Triton: by tiles, by several rows a program, by a cluster per row.
+"""The gradient of softmax and log-softmax: by tiles, several rows a program, a cluster per row.
 
-dx = y∘(dy − s), s = Σ y∘dy, so that s must be known before the first element is written.
+Of softmax dx = y∘(dy − s), s = Σ y∘dy; of log-softmax dx = dy − exp(y)·s, s = Σ dy. So s must be
+known before the first element is written.
 Passes: one where the rows of y and dy stay on chip: reads 2MN, writes MN: 3MN. Else two: the sum,
-then the answer from the last tile to the first, which the cache still holds in part: 5MN.
+then the answer from the last tile to the first, which the cache still holds in part: 5MN; of
+log-softmax, whose sum takes dy alone, 4MN.
 - backward: one pass where N ≤ `block_size`, else two. Narrow rows are taken several a program.
 - backward_multirow, as `softmax/fused_multirow.py`: tiles of (rows, elements that a warp loads at
   once), in vectors of 16 bytes where rows and strides are whole vectors. A row's sum stays in its
@@ -11,9 +13,9 @@ then the answer from the last tile to the first, which the cache still holds in 
   its slices of y and dy into registers, sums their products among its own lanes, and sends the sum
   to all programs of the cluster. This is the only message. With all sums the warp writes its slice.
   Rows may be unaligned (`kernels.vectors`). One pass.
-- backward_auto, by which `softmax(x)` differentiates: rows of adjacent elements up to 512 elements,
-  unaligned ones up to 384, go several a program; wider ones by a cluster up to 262144, on sm_90 and
-  newer; others by tiles.
+- backward_auto and log_softmax_backward_auto, by which `softmax(x)` and `log_softmax(x)` are
+  differentiated: rows of adjacent elements up to 512 elements, unaligned ones up to 384, go several
+  a program; wider ones by a cluster up to 262144, on sm_90 and newer; others by tiles.
 On chip: one row each of y and dy, of multirow several; of `backward` 2N elements padded to powers
 of two, or two tiles. A thread of a cluster holds up to 32 float32 elements of each, or 64 of 16
 bit, which stay packed.
@@ -26,7 +28,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import torch
 from typing_extensions import override
@@ -45,14 +47,14 @@ from ..cluster.row import (
     whole_row,
 )
 from ..device import Device, device_of
-from ..kernel import Kernel, Shape, power_of_two
+from ..kernel import Kernel, Shape, power_of_two, variant
 from ..language import gl, gluon_jit, jit, tl
 from ..launch import launch
 from ..lines import Sizes, columns_of, launch_tiles, lines_of, starts
 from ..softmax.fused_multirow import Multirow
 from ..traffic import BLOCK_SIZE, M, N, Traffic, by_width
 from ..vectors import LONGEST, reading, vector
-from .operation import SOFTMAX_BACKWARD
+from .operation import LOG_SOFTMAX_BACKWARD, SOFTMAX_BACKWARD
 
 LARGEST = 1 << 15  # elements of a tile: two of them in registers are all that a block has
 NARROW, NARROW_UNALIGNED = 512, 384  # elements of a row that shares a program
@@ -64,6 +66,7 @@ class Gradient(Kernel):
     """A variant that writes into memory that it is given; here in one pass."""
 
     operation = SOFTMAX_BACKWARD
+    log: ClassVar[bool] = False  # whether of log-softmax
     backend = "triton"
     moves = Traffic(reads=2 * M * N, writes=M * N)
     on_chip = 2 * N
@@ -80,7 +83,8 @@ class Gradient(Kernel):
         """Writes the gradient of softmax(x / temperature) along ``dim`` into the last tensor, dx.
 
         y is softmax's answer, of at least one element, and dy its gradient. dx is contiguous, and
-        of any floating dtype. A variant of rows takes two dimensions, and ``dim`` is 1.
+        of any floating dtype. A variant of rows takes two dimensions, and ``dim`` is 1. Of
+        log-softmax the temperature is 1.
         """
 
 
@@ -99,7 +103,8 @@ class Backward(Gradient):
     @override
     def into(self, tensors: Three, dim: int = 1, temperature: float = 1.0) -> None:
         """See `Gradient`; dimensions before and after ``dim`` can be merged into one each."""
-        launch_tiles(_backward, tensors, dim, temperature, self.block_size, self.num_warps)
+        how = dim, temperature, self.block_size, self.num_warps
+        launch_tiles(_backward, tensors, *how, LOG=self.log)
 
 
 @dataclass(frozen=True)
@@ -116,7 +121,8 @@ class BackwardMultirow(Multirow, Gradient):
         programs, how, warps = self.cut(y, elements)
         strides = [(t.stride(0) // elements, t.stride(1)) for t in (y, dy)]
         arguments = (y, dy, dx, rows, cols // elements, *strides, 1 / temperature)
-        launch(_backward_multirow, (programs,), arguments, {"HOW": how}, num_warps=warps)
+        constants = {"HOW": how, "LOG": self.log}
+        launch(_backward_multirow, (programs,), arguments, constants, num_warps=warps)
 
 
 @dataclass(frozen=True)
@@ -128,10 +134,13 @@ class BackwardCluster(OnCluster, Gradient):
     @override
     def into(self, tensors: Three, dim: int = 1, temperature: float = 1.0) -> None:
         y, dy, dx = tensors
-        self.launch_rows(_backward_cluster, (y, dy), dx, 1 / temperature)
+        self.launch_rows(_backward_cluster, (y, dy), dx, 1 / temperature, LOG=self.log)
 
 
-NARROW_ROWS, CLUSTER, TILES = BackwardMultirow(), BackwardCluster(), Backward()
+KINDS = BackwardMultirow, BackwardCluster, Backward
+NARROW_ROWS, CLUSTER, TILES = (
+    {False: kind(), True: variant(kind, LOG_SOFTMAX_BACKWARD, log=True)()} for kind in KINDS
+)
 
 
 class BackwardAuto(Gradient):
@@ -140,12 +149,12 @@ class BackwardAuto(Gradient):
     dtypes = (*Kernel.dtypes, torch.float64)
     # the widest row on chip is an H200's
     moves = Traffic(reads=by_width(WIDEST, 2 * M * N, 4 * M * N), writes=M * N)
-    on_chip = by_width(WIDEST, 2 * N, 2 * TILES.block_size)
+    on_chip = by_width(WIDEST, 2 * N, 2 * Backward.block_size)
 
     @override
     def limits(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
-        on_chip = on_chip_by(shape, dtype, device) is not None
-        return None if on_chip else TILES.unsupported(shape, dtype, device)
+        chosen = on_chip_by(shape, dtype, device, self.log)
+        return None if chosen else TILES[self.log].unsupported(shape, dtype, device)
 
     @override
     def into(self, tensors: Three, dim: int = 1, temperature: float = 1.0) -> None:
@@ -155,21 +164,46 @@ class BackwardAuto(Gradient):
                 y, dy, dx = (t.view(-1, t.shape[-1]) for t in tensors)
                 tensors, dim = (y, dy, dx), 1
             if y.dim() == 2 and reading(y, dy, dx)[0] * y.element_size() == LONGEST:
-                chosen = on_chip_by(tuple(y.shape), y.dtype, device_of(y))
+                chosen = on_chip_by(tuple(y.shape), y.dtype, device_of(y), self.log)
                 if chosen is not None:
                     return chosen.into(tensors, dim, temperature)
-        return TILES.into(tensors, dim, temperature)
+        return TILES[self.log].into(tensors, dim, temperature)
+
+
+LogSoftmaxBackwardAuto = variant(
+    BackwardAuto,
+    LOG_SOFTMAX_BACKWARD,
+    log=True,
+    moves=Traffic(reads=by_width(WIDEST, 2 * M * N, 3 * M * N), writes=M * N),
+)
 
 
 @lru_cache(maxsize=4096)
-def on_chip_by(shape: Shape, dtype: torch.dtype, device: Device) -> Gradient | None:
+def on_chip_by(shape: Shape, dtype: torch.dtype, device: Device, log: bool) -> Gradient | None:
     """The variant for rows of adjacent elements; None if tiles are faster."""
     unaligned = shape[1] * dtype.itemsize % LONGEST != 0
     if shape[1] > WIDEST:
         return None
     narrow = shape[1] <= (NARROW_UNALIGNED if unaligned else NARROW)
-    chosen: Gradient = NARROW_ROWS if narrow else CLUSTER
+    chosen: Gradient = (NARROW_ROWS if narrow else CLUSTER)[log]
     return chosen if chosen.unsupported(shape, dtype, device) is None else None
+
+
+@jit
+def _term(p: tl.tensor, g: tl.tensor, LOG: tl.constexpr) -> tl.tensor:
+    """What a row's sum s adds."""
+    if LOG:
+        return g
+    return p * g
+
+
+@jit
+def _gradient(
+    p: tl.tensor, g: tl.tensor, total: tl.tensor, scale: tl.tensor, LOG: tl.constexpr
+) -> tl.tensor:
+    if LOG:
+        return g - tl.exp(p) * total
+    return p * (g - total) * scale
 
 
 @jit
@@ -185,6 +219,7 @@ def _backward(
     BLOCK: tl.constexpr,
     WIDTH: tl.constexpr,
     WHOLE: tl.constexpr,
+    LOG: tl.constexpr,
 ) -> None:
     STATISTICS: tl.constexpr = tl.float64 if y.dtype.element_ty == tl.float64 else tl.float32
     dtype: tl.constexpr = dx.dtype.element_ty
@@ -197,8 +232,8 @@ def _backward(
         columns, there = columns_of(0, inside, sizes, BLOCK)
         p = tl.load(y + columns * y_col, there, 0.0).to(STATISTICS)
         g = tl.load(dy + columns * dy_col, there, 0.0).to(STATISTICS)
-        total = tl.sum(p * g, axis=0)
-        gradient = p * (g - total[None, :]) * scale
+        total = tl.sum(_term(p, g, LOG), axis=0)
+        gradient = _gradient(p, g, total[None, :], scale, LOG)
         tl.store(dx + columns * dx_col, gradient.to(dtype), there)
     else:
         tiles = tl.cdiv(sizes.cols, BLOCK)
@@ -207,12 +242,12 @@ def _backward(
             columns, there = columns_of(tile, inside, sizes, BLOCK)
             p = tl.load(y + columns * y_col, there, 0.0).to(STATISTICS)
             g = tl.load(dy + columns * dy_col, there, 0.0).to(STATISTICS)
-            total += tl.sum(p * g, axis=0)
+            total += tl.sum(_term(p, g, LOG), axis=0)
         for index in range(tiles):  # what was read last is still in the cache
             columns, there = columns_of(tiles - 1 - index, inside, sizes, BLOCK)
             p = tl.load(y + columns * y_col, there, 0.0).to(STATISTICS)
             g = tl.load(dy + columns * dy_col, there, 0.0).to(STATISTICS)
-            gradient = p * (g - total[None, :]) * scale
+            gradient = _gradient(p, g, total[None, :], scale, LOG)
             tl.store(dx + columns * dx_col, gradient.to(dtype), there)
 
 
@@ -227,6 +262,7 @@ def _backward_multirow(
     dy_strides: tl.tuple,
     inverse: tl.float64,  # a plain float would be float32
     HOW: tl.constexpr,
+    LOG: tl.constexpr,
 ) -> None:
     STATISTICS: tl.constexpr = tl.float64 if y.dtype.element_ty == tl.float64 else tl.float32
     ROWS: tl.constexpr = HOW.rows
@@ -255,25 +291,29 @@ def _backward_multirow(
 
     products = tl.zeros((ROWS, WIDTH), STATISTICS)
     for piece in tl.static_range(PIECES):
-        products += ps[piece] * gs[piece]
+        products += _term(ps[piece], gs[piece], LOG)
     total = tl.sum(products, 1)[:, None]
     scale = tl.full((), inverse, tl.float64).to(STATISTICS)
 
     for piece in tl.static_range(PIECES):
         columns = piece * WIDTH + lane
         inside = (row < rows) & (columns < cols)
-        value = (ps[piece] * (gs[piece] - total) * scale).to(dx.dtype.element_ty)
+        value = _gradient(ps[piece], gs[piece], total, scale, LOG).to(dx.dtype.element_ty)
         tl.store(dx + columns, value, mask=inside, eviction_policy=STORES)
 
 
 @gluon_jit
-def _gradient(p, g, total, scale, PACKED: gl.constexpr = False):  # type: ignore[no-untyped-def]
+def _of_packed(p, g, total, scale, LOG: gl.constexpr, PACKED: gl.constexpr = False):  # type: ignore[no-untyped-def]
     p, g = distinct(p, PACKED).to(gl.float32), distinct(g, PACKED).to(gl.float32)
+    if LOG:
+        return g - gl.exp(p) * total
     return p * (g - total) * scale
 
 
 @gluon_jit
-def _backward_cluster(y, dy, dx, cols, y_at, dy_at, inverse, HOW: gl.constexpr):  # type: ignore[no-untyped-def]
+def _backward_cluster(  # type: ignore[no-untyped-def]
+    y, dy, dx, cols, y_at, dy_at, inverse, HOW: gl.constexpr, LOG: gl.constexpr
+):
     LOADS: gl.constexpr = HOW.loads
     STORES: gl.constexpr = HOW.stores
     VECTOR: gl.constexpr = HOW.vector
@@ -295,17 +335,17 @@ def _backward_cluster(y, dy, dx, cols, y_at, dy_at, inverse, HOW: gl.constexpr):
     if HOW.ends:
         p_at_end = gl.load(first_y + end, mask=at_end, other=0.0).to(gl.float32)
         g_at_end = gl.load(first_dy + end, mask=at_end, other=0.0).to(gl.float32)
-        product_at_end = p_at_end * g_at_end
+        product_at_end = g_at_end if LOG else p_at_end * g_at_end
     products = gl.full(row.columns.shape, 0.0, gl.float32, row.columns.type.layout)
     for i in gl.static_range(row.CHUNKS):
-        p = distinct(ps[i], HOW.packed).to(gl.float32)
-        products += p * distinct(gs[i], HOW.packed).to(gl.float32)
+        g = distinct(gs[i], HOW.packed).to(gl.float32)
+        products += g if LOG else distinct(ps[i], HOW.packed).to(gl.float32) * g
     total = summed_up(products, product_at_end, VECTOR)
     if SLICES > 1:
         total = total_of(total, slots)
     for i in gl.static_range(row.CHUNKS):
-        value = _gradient(ps[i], gs[i], total[:, None], inverse, HOW.packed)
+        value = _of_packed(ps[i], gs[i], total[:, None], inverse, LOG, HOW.packed)
         row.store(dx, 1, i, value, STORES)
     if HOW.ends:
-        value = _gradient(p_at_end, g_at_end, by_lane(total, single), inverse)
+        value = _of_packed(p_at_end, g_at_end, by_lane(total, single), inverse, LOG)
         gl.store(first_dx + end, value.to(dx.dtype.element_ty), mask=at_end)
