@@ -16,7 +16,7 @@ from .device import device_of
 from .lines import MOST, Lines, along, launch_tiles, lines
 from .repeat import ALIGNMENT, dense
 from .softmax.auto import Auto
-from .softmax_backward.variants import BackwardAuto
+from .softmax_backward.variants import BackwardAuto, Of
 
 AUTO, BACKWARD = {fixed: Auto(fixed) for fixed in (False, True)}, BackwardAuto()
 
@@ -42,10 +42,10 @@ def softmax(
             any real dtype if ``dtype`` is given.
         dim: The dimension along which the result sums to one.
         temperature: Divides ``x``: a number from 1e-30 to 1e30.
-        batch_invariant: Whether the bits of a row must not depend on the number of rows, which
-            costs time where there are few wide ones. They depend on its elements, their number and
-            dtype, the card, and where in a 16-byte vector the row begins. On a CPU it changes
-            nothing.
+        batch_invariant: Whether the bits of a row and of its gradient must not depend on the number
+            of rows, which costs time where there are few wide ones. They depend on its elements,
+            their number and dtype, the card, and where in a 16-byte vector the row begins. On a CPU
+            it changes nothing.
         dtype: The dtype of the result; ``x`` is cast to it first.
 
     Raises:
@@ -102,7 +102,7 @@ def by_torch(
 
 
 def gradient_by_torch(
-    y: torch.Tensor, dy: torch.Tensor, dim: int, temperature: float, dtype: torch.dtype
+    y: torch.Tensor, dy: torch.Tensor, dim: int, temperature: float, fixed: bool, dtype: torch.dtype
 ) -> torch.Tensor:
     """The gradient in ``dtype`` by PyTorch's operations, which can be differentiated again."""
     wide = torch.promote_types(y.dtype, torch.float32)
@@ -139,10 +139,10 @@ def _work(
 
 
 def _gradient_work(
-    y: torch.Tensor, dy: torch.Tensor, dim: int, temperature: float, dtype: torch.dtype
+    y: torch.Tensor, dy: torch.Tensor, dim: int, temperature: float, fixed: bool, dtype: torch.dtype
 ) -> Callable[..., None]:
-    place = dim % y.dim()
-    return lambda *tensors: BACKWARD.into(tensors, place, temperature)
+    of = Of(dim % y.dim(), temperature, fixed)
+    return lambda *tensors: BACKWARD.into(tensors, of)
 
 
 def _lines(x: torch.Tensor, dim: int) -> Lines | None:
@@ -164,23 +164,22 @@ def _arranged_gradient(y: torch.Tensor, dy: torch.Tensor, dim: int, *_: Any) -> 
 # --- the operation ---
 
 
-_OPTIONS = "SymInt dim, float temperature, ScalarType dtype"
+_OPTIONS = "SymInt dim, float temperature, bool fixed, ScalarType dtype"
 GRADIENT_OP = RowOp(
     schema=f"softmax_backward(Tensor y, Tensor dy, {_OPTIONS}) -> Tensor",
     checked=lambda y, dy, *options: options if y.dim() else None,
-    answers=lambda y, dy, dim, temperature, dtype: [dense(y.shape, dtype)],
+    answers=lambda y, *options: [dense(y.shape, options[-1])],
     work=_gradient_work,
     by_torch=gradient_by_torch,
     arranged=_arranged_gradient,
 )
 SOFTMAX_OP = RowOp(
-    schema="softmax(Tensor x, SymInt dim, float temperature, bool fixed, ScalarType dtype)"
-    " -> Tensor",
+    schema=f"softmax(Tensor x, {_OPTIONS}) -> Tensor",
     checked=_checked,
     answers=lambda x, dim, temperature, fixed, dtype: [dense(x.shape, dtype)],
     work=_work,
     by_torch=by_torch,
     arranged=_arranged,
     gradient=GRADIENT_OP,
-    gradient_options=lambda x, dim, temperature, *_: (dim, temperature, x.dtype),
+    gradient_options=lambda x, *options: (*options[:3], x.dtype),
 )

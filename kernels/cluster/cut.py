@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections import namedtuple
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import ceil, log2
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Self
 
 import torch
 from typing_extensions import override
@@ -34,6 +34,7 @@ from ..vectors import LONGEST
 from ..vectors import reading as reading
 from .ptx import LANES, SLOT
 
+MANY = 4096  # rows that a cut assumes where no bit may depend on their number
 MOST_WARPS = 16  # of a program
 SHARED_BYTES = 192 << 10  # a program's part of the row in shared memory, out of the SM's 227 KB
 
@@ -68,6 +69,11 @@ class OnCluster(Kernel):
         """The cut of a row read by vectors of ``width``; None if it does not fit."""
         asked = self.programs, self.num_warps, self.matrices
         return cut((shape[0], shape[1]), dtype.itemsize, width, device, *asked)
+
+    def for_any_rows(self, cols: int, dtype: torch.dtype, device: Device) -> Self:
+        """This variant with the cut of `MANY` rows, whose bits it gives to any number of them."""
+        plan = self.plan((MANY, cols), dtype, LONGEST // dtype.itemsize, device)
+        return self if plan is None else replace(self, programs=plan.programs, num_warps=plan.warps)
 
     def launch_rows(
         self,

@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 import torch
 from typing_extensions import override
 
-from ..cluster.cut import Cut, OnCluster, cut, reading
+from ..cluster.cut import MANY, Cut, OnCluster, cut, reading
 from ..cluster.ptx import LANES
 from ..cluster.row import (
     Row,
@@ -63,7 +63,6 @@ from .rows import NARROW, Call, RowVariant
 
 LOG2E = constant(1.4426950408889634)
 LN2 = constant(0.6931471805599453)
-MANY = 4096  # the cut assumes so many rows, so that a row's bits do not depend on their number
 FEWEST_WARPS, AT_ONCE = 4, 3  # warps per row; programs that an SM should hold
 A_THREAD = 128  # bytes per thread for rows of fewer warps
 UNDER_WAY = {1: 112 << 10, 2: 160 << 10}  # most bytes in flight per SM, by programs per cluster

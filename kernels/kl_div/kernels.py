@@ -25,7 +25,7 @@ from math import floor, log2
 import torch
 from typing_extensions import override
 
-from ..cluster.cut import Cut, How, OnCluster
+from ..cluster.cut import MANY, Cut, How, OnCluster
 from ..cluster.ptx import LANES, SLOT
 from ..cluster.row import (
     by_lane,
@@ -60,7 +60,6 @@ from ..vectors import (
 )
 from .operation import KL_DIV, KL_DIV_GRAD
 
-MANY = 4096  # rows that a cut is for, whatever M is
 # Vectors of a streaming program's tile, and warps: of 16-bit rows of up to 64K elements, of others,
 # of rows of shorter vectors; and registers a thread, so that an SM holds 32 warps
 STREAMS, STREAM_REGISTERS = ((256, 4), (512, 8), (2048, 8)), 64

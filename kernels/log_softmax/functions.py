@@ -7,7 +7,7 @@ operations compute another dimension or several, empty input, and another dtype 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -139,11 +139,16 @@ def _log_softmax_by_torch(x: Any, dim: Any, dtype: torch.dtype | None) -> torch.
     return torch.log_softmax(x, dim, dtype)
 
 
+def _log_softmax_gradient_work(y: torch.Tensor, *_: Any) -> Callable[..., None]:
+    of = GRADIENT.usual._replace(dim=y.dim() - 1)
+    return lambda *tensors: GRADIENT.into(tensors, of)
+
+
 LOG_SOFTMAX_GRADIENT_OP = RowOp(
     schema="log_softmax_backward(Tensor y, Tensor dy, int dim, ScalarType dtype) -> Tensor",
     checked=lambda y, dy, *options: options if y.dtype is dy.dtype else None,
     answers=lambda y, *_: [dense(y.shape, y.dtype)],
-    work=lambda *_: lambda *tensors: GRADIENT.into(tensors, tensors[0].dim() - 1),
+    work=_log_softmax_gradient_work,
     by_torch=lambda y, dy, dim, dtype: torch._log_softmax_backward_data(dy, y, dim, dtype),
     arranged=lambda y, dy, *_: (y.contiguous(), dy.contiguous()),
 )

@@ -26,6 +26,7 @@ from functools import lru_cache
 import torch
 from typing_extensions import override
 
+from ..cluster.cut import MANY
 from ..device import Device, device_of
 from ..kernel import Kernel, Shape
 from ..traffic import M, N, Traffic, by_width
@@ -43,7 +44,6 @@ RAGGED_FROM = 512  # elements of a row: "Rows that begin anywhere"
 WIDEST_IN_A_PROGRAM = 64 << 10  # bytes of a row, a quarter of an H200's registers an SM
 WIDE, WIDEST_CLUSTER = 1 << 18, 1 << 20  # elements of 32 and 16 bit: "Clusters or the whole card …"
 FEW = 16  # rows, of which wide ones of 16 bit are spread: the same entry
-MANY = 4096  # rows that are assumed of any number
 WIDEST_ROW = 1 << 22  # elements that the whole of an H200 holds
 LAST_RESORT = Online(16384, 32, reverse=True, evict="last_first")  # "L2 serves the second pass …"
 
@@ -91,7 +91,7 @@ def choice(
     rows, cols = MANY if batch_invariant else max(shape[0], 1), max(shape[1], 1)
     size, narrow = cols * dtype.itemsize, FusedMultirow()
     if batch_invariant:
-        narrow = narrow.for_any_rows(cols, dtype)
+        narrow = narrow.for_any_rows(cols, dtype, device)
 
     def runs(kernel: Kernel) -> bool:
         return kernel.unsupported(shape, dtype, device) is None

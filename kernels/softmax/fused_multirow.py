@@ -16,8 +16,8 @@ Source: PyTorch's PersistentSoftmax.cuh, whose warps take one or two rows of up 
 from __future__ import annotations
 
 from collections import namedtuple
-from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from dataclasses import dataclass, replace
+from typing import Annotated, ClassVar, Self
 
 import torch
 from typing_extensions import override
@@ -91,6 +91,11 @@ class Multirow(Kernel):
             warps = max(1, min(rows * block // a_warp, rows // 2 if in_pairs else 8, 8))
         return rows, self.num_warps or warps
 
+    def for_any_rows(self, cols: int, dtype: torch.dtype, device: Device) -> Self:
+        """This variant with the cut of many rows of ``cols`` elements, whose bits few get too."""
+        rows, warps = self.tile((FEW_ROWS + 1, cols), dtype)
+        return replace(self, rows_per_program=rows, num_warps=warps)
+
     def cut(self, x: torch.Tensor, elements: int) -> tuple[int, How, int]:
         """Programs, constants and warps of a launch on rows like ``x``, by vectors of elements.
 
@@ -112,10 +117,6 @@ class FusedMultirow(Multirow, TritonSoftmax):
 
     widest, most_a_lane = 4096, 128
     apart = True
-
-    def for_any_rows(self, cols: int, dtype: torch.dtype) -> FusedMultirow:
-        """The cut of many rows of ``cols`` elements, whose bits it gives to few rows too."""
-        return FusedMultirow(*self.tile((FEW_ROWS + 1, cols), dtype))
 
     @override
     def into(self, x: torch.Tensor, y: torch.Tensor) -> None:

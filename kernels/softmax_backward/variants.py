@@ -15,7 +15,8 @@ log-softmax, whose sum takes dy alone, 4MN.
   Rows may be unaligned (`kernels.vectors`). One pass.
 - backward_auto and log_softmax_backward_auto, by which `softmax(x)` and `log_softmax(x)` are
   differentiated: rows of adjacent elements up to 512 elements, unaligned ones up to 384, go several
-  a program; wider ones by a cluster up to 262144, on sm_90 and newer; others by tiles.
+  a program; wider ones by a cluster up to 262144, on sm_90 and newer; others by tiles. The second
+  cuts any number of rows alike.
 On chip: one row each of y and dy, of multirow several; of `backward` 2N elements padded to powers
 of two, or two tiles. A thread of a cluster holds up to 32 float32 elements of each, or 64 of 16
 bit, which stay packed.
@@ -28,7 +29,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, NamedTuple
 
 import torch
 from typing_extensions import override
@@ -62,11 +63,20 @@ WIDEST = 1 << 18  # elements of a row of a cluster; twice as many of 16 bit woul
 Three = tuple[torch.Tensor, torch.Tensor, torch.Tensor]  # y, dy and dx
 
 
+class Of(NamedTuple):
+    """The function that is differentiated, and the bits of its gradient."""
+
+    dim: int = 1
+    temperature: float = 1.0  # of log-softmax 1
+    fixed: bool = False  # whether no bit of a row may depend on the number of rows
+    log: bool = False  # whether y is log-softmax's answer
+
+
 class Gradient(Kernel):
     """A variant that writes into memory that it is given; here in one pass."""
 
     operation = SOFTMAX_BACKWARD
-    log: ClassVar[bool] = False  # whether of log-softmax
+    usual: ClassVar[Of] = Of()
     backend = "triton"
     moves = Traffic(reads=2 * M * N, writes=M * N)
     on_chip = 2 * N
@@ -75,16 +85,16 @@ class Gradient(Kernel):
     def __call__(self, y: torch.Tensor, dy: torch.Tensor) -> torch.Tensor:
         dx = torch.empty(y.shape, dtype=y.dtype, device=y.device)
         if dx.numel() > 0:
-            self.into((y, dy, dx))
+            self.into((y, dy, dx), self.usual)
         return dx
 
     @abstractmethod
-    def into(self, tensors: Three, dim: int = 1, temperature: float = 1.0) -> None:
-        """Writes the gradient of softmax(x / temperature) along ``dim`` into the last tensor, dx.
+    def into(self, tensors: Three, of: Of) -> None:
+        """Writes the gradient of softmax(x / temperature) along a dimension into the last tensor.
 
         y is softmax's answer, of at least one element, and dy its gradient. dx is contiguous, and
-        of any floating dtype. A variant of rows takes two dimensions, and ``dim`` is 1. Of
-        log-softmax the temperature is 1.
+        of any floating dtype. A variant of rows takes two dimensions, and `Of.dim` is 1; its own
+        tunables decide what bits depend on.
         """
 
 
@@ -101,10 +111,10 @@ class Backward(Gradient):
     num_warps: Annotated[int | None, power_of_two(1, 32)] = None
 
     @override
-    def into(self, tensors: Three, dim: int = 1, temperature: float = 1.0) -> None:
-        """See `Gradient`; dimensions before and after ``dim`` can be merged into one each."""
-        how = dim, temperature, self.block_size, self.num_warps
-        launch_tiles(_backward, tensors, *how, LOG=self.log)
+    def into(self, tensors: Three, of: Of) -> None:
+        """See `Gradient`; dimensions before and after `Of.dim` can be merged into one each."""
+        how = of.dim, of.temperature, self.block_size, self.num_warps, of.fixed
+        launch_tiles(_backward, tensors, *how, LOG=of.log)
 
 
 @dataclass(frozen=True)
@@ -114,14 +124,14 @@ class BackwardMultirow(Multirow, Gradient):
     widest, most_a_lane = 2048, 64  # elements of y, and as many of dy
 
     @override
-    def into(self, tensors: Three, dim: int = 1, temperature: float = 1.0) -> None:
+    def into(self, tensors: Three, of: Of) -> None:
         """See `Gradient`; ``dx`` begins at a multiple of 16 bytes."""
         y, dy, dx = tensors
         (rows, cols), elements = y.shape, vector(y, dy)
         programs, how, warps = self.cut(y, elements)
         strides = [(t.stride(0) // elements, t.stride(1)) for t in (y, dy)]
-        arguments = (y, dy, dx, rows, cols // elements, *strides, 1 / temperature)
-        constants = {"HOW": how, "LOG": self.log}
+        arguments = (y, dy, dx, rows, cols // elements, *strides, 1 / of.temperature)
+        constants = {"HOW": how, "LOG": of.log}
         launch(_backward_multirow, (programs,), arguments, constants, num_warps=warps)
 
 
@@ -132,15 +142,12 @@ class BackwardCluster(OnCluster, Gradient):
     matrices = 2
 
     @override
-    def into(self, tensors: Three, dim: int = 1, temperature: float = 1.0) -> None:
+    def into(self, tensors: Three, of: Of) -> None:
         y, dy, dx = tensors
-        self.launch_rows(_backward_cluster, (y, dy), dx, 1 / temperature, LOG=self.log)
+        self.launch_rows(_backward_cluster, (y, dy), dx, 1 / of.temperature, LOG=of.log)
 
 
-KINDS = BackwardMultirow, BackwardCluster, Backward
-NARROW_ROWS, CLUSTER, TILES = (
-    {False: kind(), True: variant(kind, LOG_SOFTMAX_BACKWARD, log=True)()} for kind in KINDS
-)
+NARROW_ROWS, CLUSTER, TILES = BackwardMultirow(), BackwardCluster(), Backward()
 
 
 class BackwardAuto(Gradient):
@@ -149,44 +156,51 @@ class BackwardAuto(Gradient):
     dtypes = (*Kernel.dtypes, torch.float64)
     # the widest row on chip is an H200's
     moves = Traffic(reads=by_width(WIDEST, 2 * M * N, 4 * M * N), writes=M * N)
-    on_chip = by_width(WIDEST, 2 * N, 2 * Backward.block_size)
+    on_chip = by_width(WIDEST, 2 * N, 2 * TILES.block_size)
 
     @override
     def limits(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
-        chosen = on_chip_by(shape, dtype, device, self.log)
-        return None if chosen else TILES[self.log].unsupported(shape, dtype, device)
+        on_chip = on_chip_by(shape, dtype, device) is not None
+        return None if on_chip else TILES.unsupported(shape, dtype, device)
 
     @override
-    def into(self, tensors: Three, dim: int = 1, temperature: float = 1.0) -> None:
+    def into(self, tensors: Three, of: Of) -> None:
         y, dy, dx = tensors
-        if dim == y.dim() - 1 and dx.dtype == y.dtype == dy.dtype:
+        if of.dim == y.dim() - 1 and dx.dtype == y.dtype == dy.dtype:
             if y.dim() != 2 and y.is_contiguous() and dy.is_contiguous():
                 y, dy, dx = (t.view(-1, t.shape[-1]) for t in tensors)
-                tensors, dim = (y, dy, dx), 1
+                tensors, of = (y, dy, dx), of._replace(dim=1)
             if y.dim() == 2 and reading(y, dy, dx)[0] * y.element_size() == LONGEST:
-                chosen = on_chip_by(tuple(y.shape), y.dtype, device_of(y), self.log)
+                chosen = on_chip_by(tuple(y.shape), y.dtype, device_of(y), of.fixed)
                 if chosen is not None:
-                    return chosen.into(tensors, dim, temperature)
-        return TILES[self.log].into(tensors, dim, temperature)
+                    return chosen.into(tensors, of)
+        return TILES.into(tensors, of)
 
 
 LogSoftmaxBackwardAuto = variant(
     BackwardAuto,
     LOG_SOFTMAX_BACKWARD,
-    log=True,
+    usual=Of(fixed=True, log=True),
     moves=Traffic(reads=by_width(WIDEST, 2 * M * N, 3 * M * N), writes=M * N),
 )
 
 
 @lru_cache(maxsize=4096)
-def on_chip_by(shape: Shape, dtype: torch.dtype, device: Device, log: bool) -> Gradient | None:
-    """The variant for rows of adjacent elements; None if tiles are faster."""
+def on_chip_by(
+    shape: Shape, dtype: torch.dtype, device: Device, fixed: bool = False
+) -> Gradient | None:
+    """The variant for rows of adjacent elements; None if tiles are faster.
+
+    With ``fixed`` it cuts any number of rows alike.
+    """
     unaligned = shape[1] * dtype.itemsize % LONGEST != 0
     if shape[1] > WIDEST:
         return None
     narrow = shape[1] <= (NARROW_UNALIGNED if unaligned else NARROW)
-    chosen: Gradient = (NARROW_ROWS if narrow else CLUSTER)[log]
-    return chosen if chosen.unsupported(shape, dtype, device) is None else None
+    chosen = NARROW_ROWS if narrow else CLUSTER
+    if chosen.unsupported(shape, dtype, device) is not None:
+        return None
+    return chosen.for_any_rows(shape[1], dtype, device) if fixed else chosen
 
 
 @jit

@@ -241,7 +241,9 @@ def test_matrices_of_one_to_eight_times_l2_are_moved_with_eviction_hints(
 
 
 @pytest.mark.parametrize(
-    "name", ["auto", "ce_cluster", "ce_grad_auto", "log_softmax_cluster", "logprob_entropy_cluster"]
+    "name",
+    ["auto", "ce_cluster", "ce_grad_auto", "log_softmax_cluster", "log_softmax_backward_auto"]
+    + ["logprob_entropy_cluster"],
 )
 @pytest.mark.parametrize("dtype", [F32, BF16], ids=str)
 def test_a_batch_invariant_row_is_cut_alike_whatever_the_rows(

@@ -266,15 +266,20 @@ def test_batch_invariant_rows_have_their_bits_in_any_matrix(
     few = device == "cpu"
     for cols in (7, 300) if few else (1, 7, 64, 781, 1000, 32_768, 50_257, 300_000, 1 << 19):
         x = torch.randn(140 if few else 200, cols, device=device).to(dtype)
-        x = x if dim == 1 else x.t().contiguous()
+        x = (x if dim == 1 else x.t().contiguous()).requires_grad_()
         whole = softmax(x, dim, temperature=temperature, batch_invariant=True)
+        dy = torch.randn_like(x)
+        (dx,) = torch.autograd.grad(whole, x, dy)
         wanted = torch.softmax(x.double() / temperature, dim)
         close = CLOSE[dtype] if dtype.itemsize == 2 else {"rtol": 1e-4, "atol": 1e-8}
         torch.testing.assert_close(whole.double(), wanted, **close)
         for count in (1, 9, 130) if dim == 1 else (9, 130):  # a column alone lies as a row does
-            some = x[:count] if dim == 1 else x[:, :count].contiguous()
+            some = x.narrow(1 - dim, 0, count).contiguous()
             found = softmax(some, dim, temperature=temperature, batch_invariant=True)
             assert torch.equal(found, whole.narrow(1 - dim, 0, count)), (cols, count)
+            part = dy.narrow(1 - dim, 0, count).contiguous()
+            (found,) = torch.autograd.grad(found, some, part)
+            assert torch.equal(found, dx.narrow(1 - dim, 0, count)), (cols, count)
 
 
 @pytest.mark.parametrize("called", OF_A_DIMENSION)
