@@ -242,8 +242,10 @@ def test_matrices_of_one_to_eight_times_l2_are_moved_with_eviction_hints(
 
 @pytest.mark.parametrize(
     "name",
-    ["auto", "ce_cluster", "ce_grad_auto", "log_softmax_cluster", "log_softmax_backward_auto"]
-    + ["logprob_entropy_cluster"],
+    [
+        *("auto", "ce_cluster", "ce_grad_auto", "logprob_entropy_cluster"),
+        *("log_softmax_cluster", "log_softmax_backward_auto"),
+    ],
 )
 @pytest.mark.parametrize("dtype", [F32, BF16], ids=str)
 def test_a_batch_invariant_row_is_cut_alike_whatever_the_rows(
