@@ -17,7 +17,7 @@ from analysis.figures import style
 from analysis.figures.style import MUTED, Canvas, Figure, Page, ordered, slug, style_of
 from analysis.format import BEHIND, Named, number_text, table, texts
 from analysis.load import Inputs
-from analysis.points import LARGE_BYTES, maker, mean_share
+from analysis.points import LARGE_BYTES, VISIT, maker, mean_share
 from analysis.selection import PROTOCOLS, name_variants, timed
 from experiments.data.cards import datasheet_of
 from experiments.data.jobs import OURS
@@ -33,8 +33,9 @@ SUBTITLE = "a column per card, a line per kernel: its bandwidth over the roof's 
 def kernel_points(inputs: Inputs) -> pd.DataFrame:
     """A line per card, kernel and point.
 
-    ``us`` and ``share`` of the roof are medians over all visits. ``matrices`` (the memory that a
-    call had beyond its inputs, in matrices of M×N), ``relative_error`` and bits are the worst.
+    ``us`` and ``share`` of the roof are medians over all visits, and so is ``ours``, the share of
+    our kernel in the same visit, or in the set used. ``matrices`` (the memory that a call had
+    beyond its inputs, in matrices of M×N), ``relative_error`` and bits are the worst.
     """
     frame = inputs.frame
     good = frame["status"].eq("ok") & frame["operation"].ne(frame["roof"])
@@ -55,14 +56,22 @@ def kernel_points(inputs: Inputs) -> pd.DataFrame:
     large = counted & rows["compulsory_bytes"].ge(LARGE_BYTES)
     counted &= large | ~large.groupby(each).transform("any")
     items = rows["dtype"].map(ITEM_BYTES).astype(float)
+    # recordings come from several hosts, so shares of the roof are compared, not times
+    named = rows["variant"].eq(inputs.ours)
+    own = named | (rows["kernel"].map(maker).eq(OURS) & ~named.groupby(each).transform("any"))
+    at, mine = [*each, *(rows[name] for name in SHAPE)], rows["fraction_of_roof"].where(own)
+    visit = [*at, *(rows[name] for name in (*VISIT, "timer", "cache"))]
+    beside = mine.where(timed(rows)).groupby(visit).transform("median")
+    beside = beside.fillna(mine.where(counted).groupby(at).transform("median"))
     rows = rows.assign(
+        ours=beside.where(counted),
         us=rows["time_us"].where(counted),
         share=rows["fraction_of_roof"].where(counted),
         matrices=rows["peak_bytes"] / rows["rows"] / rows["cols"] / items,
         **{name: rows[name].astype("boolean") for name in BITS},
     )
     rows = rows[counted | rows[[*BITS]].notna().any(axis=1)]
-    columns: dict[str, Any] = {name: (name, "median") for name in ("us", "share")}
+    columns: dict[str, Any] = {name: (name, "median") for name in ("us", "share", "ours")}
     columns |= {name: (name, "max") for name in ("matrices", "relative_error")}
     columns |= {name: (name, "min") for name in BITS} | BEHIND
     found = rows.groupby(["gpu", "operation", "kernel", "variant", *SHAPE], as_index=False)
@@ -74,11 +83,8 @@ def kernels(inputs: Inputs) -> Named:
     for gpu, points in kernel_points(inputs).groupby("gpu"):
         lines = []
         for operation, every in points.groupby("operation", sort=False):
-            shares = every.pivot(index=SHAPE, columns="variant", values="share")
-            own = min((one for one in every["kernel"] if maker(one) == OURS), default="")
             for variant, mine in every.groupby("variant", sort=False):
-                # recordings come from several hosts, so shares of the roof are compared, not times
-                beside = shares.get(inputs.ours, shares.get(own, pd.NA)) / shares[variant]
+                beside = mine["ours"] / mine["share"]
                 line = {
                     "operation": operation,
                     "kernel": variant,

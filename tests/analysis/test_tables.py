@@ -81,6 +81,18 @@ def test_each_kernel_has_a_line_of_time_share_memory_and_error(tmp_path: Path) -
     assert [line[3] for line in table.lines] == ["1.00", "0.25"]
 
 
+def test_a_kernel_of_another_set_is_compared_with_ours_there(tmp_path: Path) -> None:
+    times = {"ce_auto": 0.25, "read": 0.24}
+    used = {**times, "ce_torch": 1.0, "ce_quack": 0.3}  # the set of most public kernels
+    write(tmp_path / "used" / "sweep", loss(used, LOSS_SHAPES[:2], sweep="used"))
+    other = loss({**times, "ce_liger": 0.5}, LOSS_SHAPES[1:2], sweep="other")  # in both
+    other += loss({**times, "ce_liger": 1.0}, LOSS_SHAPES[2:3], sweep="other")
+    write(tmp_path / "other" / "sweep", other)
+    inputs = Inputs(tmp_path, tmp_path, load(tmp_path), Records(), {})
+    [table] = tables_of(inputs, "kernels").values()
+    assert lines_of(table, 1)["ce_liger",]["time / ours"] == f"{8**0.5:.2f}"
+
+
 def test_where_answers_are_not_the_same_bits_is_said(tmp_path: Path) -> None:
     def judged(kernel: str, cols: int, call: bool | None, batch: bool | None, **more: Any) -> Row:
         return row(kernel, cols, deterministic=call, batch_invariant=batch, **more)
