@@ -47,7 +47,7 @@ from ..cluster.row import (
 )
 from ..device import REGISTER_STEP, Device, device_of, largest_cluster, resident_programs
 from ..kernel import Shape, variant
-from ..language import constant, gl, gluon_jit, next_power_of_two, tl
+from ..language import LOG2E, constant, gl, gluon_jit, next_power_of_two, tl
 from ..launch import beyond_l2
 from ..traffic import M, N, Traffic
 from ..vectors import LONGEST
@@ -61,7 +61,6 @@ from .operation import (
 )
 from .rows import NARROW, Call, RowVariant
 
-LOG2E = constant(1.4426950408889634)
 LN2 = constant(0.6931471805599453)
 FEWEST_WARPS, AT_ONCE = 4, 3  # warps per row; programs that an SM should hold
 A_THREAD = 128  # bytes per thread for rows of fewer warps

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from collections import namedtuple
 
-from ..language import constant, jit, tl
+from ..language import LOG2E, constant, jit, tl
 from ..vectors import end_columns, first_element, first_vector, offsets_of, vectors_of
 
-LOG2E = constant(1.4426950408889634)
 LEAST = constant(-1e30)  # in place of −inf in a product with 0
 
 # The whole numbers of a launch; `cols` is in vectors, or in elements of unaligned rows

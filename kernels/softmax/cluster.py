@@ -36,10 +36,8 @@ from ..cluster.row import (
     whole_row,
 )
 from ..kernel import Kernel
-from ..language import async_copy, barrier, constant, gl, gluon_jit
+from ..language import LOG2E, async_copy, barrier, gl, gluon_jit
 from .tiles import TritonSoftmax
-
-LOG2E = constant(1.4426950408889634)
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from typing_extensions import override
 
 from ..device import Device
 from ..kernel import Kernel, Shape, power_of_two, too_many
-from ..language import jit, next_power_of_two, tl
+from ..language import LOG2E, jit, next_power_of_two, tl
 from ..launch import launch, load_hint, store_hint
 from ..vectors import vector
 from .tiles import Rows, TritonSoftmax
@@ -130,7 +130,7 @@ class FusedMultirow(Multirow, TritonSoftmax):
 def _exponential(value: tl.tensor) -> tl.tensor:
     # exp itself takes three more instructions an element, to keep the smallest subnormal results
     if value.dtype == tl.float32:
-        return tl.exp2(value * 1.4426950408889634)
+        return tl.exp2(value * LOG2E)
     return tl.exp(value)
 
 

@@ -49,7 +49,7 @@ from ..cluster.row import (
 )
 from ..device import Device, device_of
 from ..kernel import Kernel, Shape, power_of_two, variant
-from ..language import gl, gluon_jit, jit, tl
+from ..language import LOG2E, gl, gluon_jit, jit, tl
 from ..launch import launch
 from ..lines import Sizes, columns_of, launch_tiles, lines_of, starts
 from ..softmax.fused_multirow import Multirow
@@ -216,7 +216,7 @@ def _gradient(
     p: tl.tensor, g: tl.tensor, total: tl.tensor, scale: tl.tensor, LOG: tl.constexpr
 ) -> tl.tensor:
     if LOG:
-        return g - tl.exp(p) * total
+        return g - tl.exp2(p * LOG2E) * total
     return p * (g - total) * scale
 
 
@@ -320,7 +320,7 @@ def _backward_multirow(
 def _of_packed(p, g, total, scale, LOG: gl.constexpr, PACKED: gl.constexpr = False):  # type: ignore[no-untyped-def]
     p, g = distinct(p, PACKED).to(gl.float32), distinct(g, PACKED).to(gl.float32)
     if LOG:
-        return g - gl.exp(p) * total
+        return g - gl.exp2(p * LOG2E) * total
     return p * (g - total) * scale
 
 
