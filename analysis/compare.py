@@ -93,7 +93,8 @@ def run(options: argparse.Namespace) -> int:
     points = matched(base.frame, head.frame)
     found, notes = with_verdicts(points, options.threshold), list(_notes(base, head, points))
     if found.empty:
-        gpus = " and ".join(f"{side.rows} of {set(side.frame['gpu'])}" for side in (base, head))
+        names = [", ".join(side.frame["gpu"].unique()) for side in (base, head)]
+        gpus = f"{base.rows} of {names[0]} and {head.rows} of {names[1]}"
         raise RowsError(f"{gpus} have no point in common. {' '.join(notes)}")
     kernels, changed = by_kernel(found, notes), _changed(found)
     text = "\n".join(one.markdown() for one in (kernels, changed))

@@ -84,7 +84,8 @@ def _by_torch(student: Any, teacher: Any, temperature: float, reverse: bool) -> 
     a, b = (torch.log_softmax(x.to(wide) / temperature, -1) for x in (teacher, student))
     a, b = (b, a) if reverse else (a, b)
     p = a.exp()
-    return torch.where(p > 0, p * (torch.where(p > 0, a, 0.0) - b), 0.0).sum(-1)
+    none = p == 0  # not where p is NaN
+    return torch.where(none, 0.0, p * (torch.where(none, 0.0, a) - b)).sum(-1)
 
 
 def _gradient(options: KlOptions, student: Any, teacher: Any, dloss: Any, dstudent: Any) -> None:

@@ -197,10 +197,13 @@ def _numbers_by_torch(x: torch.Tensor, target: Maybe, temperature: float) -> Any
     _check_target(x, target, temperature)
     z = x.to(torch.promote_types(x.dtype, torch.float32)) / temperature
     lse = z.logsumexp(-1)
-    chosen = z.gather(-1, target.unsqueeze(-1)).squeeze(-1)
+    known = (target >= 0) & (target < z.shape[-1])
+    chosen = z.gather(-1, target.where(known, 0).unsqueeze(-1)).squeeze(-1)
     p = torch.softmax(z, -1)
     finite = torch.where(p > 0, z, 0.0)  # a logit of −inf adds nothing
-    return chosen - lse, lse - (p * finite).sum(-1)
+    # a product, so that the gradient of such a row is NaN too
+    factor = torch.ones_like(lse).masked_fill(~known, torch.nan)
+    return (chosen - lse) * factor, lse - (p * finite).sum(-1)
 
 
 def _numbers_answers(x: torch.Tensor, target: Maybe, temperature: float) -> Sequence[TensorSpec]:

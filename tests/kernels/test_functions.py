@@ -317,12 +317,12 @@ def test_log_probability_and_entropy_of_infinite_logits_and_no_class(
 ) -> None:
     x = torch.randn(3, 6, device=device)
     x[0, 1], x[1, 2:] = -math.inf, -math.inf
-    target = torch.tensor([1, 0, 5 if watches else 6], device=device)  # PyTorch refuses a 6
+    target = torch.tensor([1, 0, 6], device=device)
     wanted = chosen(x, target.clamp(max=5))
     made = (watched(logprob_entropy) if watches else logprob_entropy)(x.requires_grad_(), target)
     for i, (y, due_) in enumerate(zip(made, wanted, strict=True)):
         (dx,) = torch.autograd.grad(y.sum(), x, retain_graph=True)
-        known = 2 if i == 0 and not watches else 3  # of no class both are NaN
+        known = 2 if i == 0 else 3  # of no class the log-probability is NaN
         torch.testing.assert_close(y[:known].double(), due_[:known], rtol=1e-6, atol=1e-6)
         assert y[known:].isnan().all()
         assert dx[:known].isfinite().all()
@@ -345,6 +345,19 @@ def test_a_divergence_of_padded_classes_and_from_a_teacher_that_learns(
     leaf, student = torch.randn(3, 96, device=device).requires_grad_(), x.detach().sigmoid()
     found, right = (torch.autograd.grad(f(student, leaf), leaf)[0] for f in (kl_div, divergence))
     torch.testing.assert_close(found, right, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("watches", [False, True])
+def test_a_divergence_of_nan_or_of_no_finite_logit_is_nan(device: str, watches: bool) -> None:
+    x, teacher = torch.randn(2, 4, 6, device=device)
+    x[1, 2] = teacher[2, 3] = math.nan
+    x[3] = teacher[3] = -math.inf
+    function = watched(kl_div) if watches else kl_div
+    for reverse in (False, True):
+        loss = function(x.requires_grad_(), teacher, reverse=reverse, reduction="none")
+        (dx,) = torch.autograd.grad(loss.sum(), x)
+        assert loss.isnan().tolist() == [False, True, True, True]
+        assert dx.isnan().all(1).tolist() == dx.isnan().any(1).tolist() == loss.isnan().tolist()
 
 
 def test_a_divergence_of_extreme_logits_keeps_its_digits(device: str) -> None:
