@@ -53,7 +53,7 @@ from ..compiled import CompiledFormula
 from ..device import Device, device_of
 from ..kernel import Shape, TorchFunction, power_of_two, variant, with_gradient
 from ..language import MOST_PROGRAMS
-from ..traffic import M, N, Traffic
+from ..traffic import M, N, Traffic, by_width, parts_of
 from . import rows
 from .cluster import A_NUMBER, MATRIX, NUMBERS, CeCluster, has_narrow
 from .operation import (
@@ -71,9 +71,8 @@ from .rows import ELEMENTS, HELD, NARROW, PER_LANE, Call, RowVariant
 SHORT_ROW = 5120  # columns up to which the gradient of a known logsumexp is by clusters
 TILE, WARPS = 4096, 8  # elements of a tile of the gradient of numbers of rows, and its warps
 WIDEST = 1 << 19  # elements of a row on chip; twice as many of 16 bit
-HELD_OR_TILE = sympy.Piecewise((N, N <= HELD), (sympy.Integer(32 * 4 * PER_LANE), True))
 Pair = tuple[torch.Tensor, torch.Tensor]
-ROWS = 24 * M * sympy.ceiling(N / sympy.Integer(TILE))  # bytes of a row's numbers, for each tile
+ROWS = 24 * M * parts_of(TILE)  # bytes of a row's numbers, for each tile
 
 
 # --- by tiles ---
@@ -128,8 +127,7 @@ class CeBackward(Streaming):
 
         A cluster reads the target's logit again in place of the lse, and writes its element twice.
         """
-        of_row = 16 * M * sympy.ceiling(N / sympy.Integer(self.block_size or ELEMENTS))
-        return Traffic(reads=M * N, writes=M * N, read_bytes=of_row)
+        return Traffic(M * N, M * N, read_bytes=16 * M * parts_of(self.block_size or ELEMENTS))
 
     @override
     def on_chip_elements(self) -> sympy.Expr:
@@ -148,19 +146,19 @@ class CeGradOnline(Streaming):
     @override
     def traffic(self) -> Traffic:
         """See `Kernel`; for a wide row each writing program reads the target, m and the sum."""
-        held, parts = N <= HELD, M * sympy.ceiling(N / sympy.Integer(self.block_size or ELEMENTS))
+        parts = M * parts_of(self.block_size or ELEMENTS)
         targets = M * (len(self.operation.inputs) - 1)  # none for log-softmax
         of_part = 16 if self.operation is CROSS_ENTROPY_GRAD else 8
         return Traffic(
-            reads=sympy.Piecewise((M * N + targets, held), (2 * M * N + targets, True)),
+            reads=by_width(HELD, M * N + targets, 2 * M * N + targets),
             writes=M * N,
-            read_bytes=8 * targets + sympy.Piecewise((0, held), (of_part * parts, True)),
-            write_bytes=8 * targets + sympy.Piecewise((0, held), (8 * M, True)),
+            read_bytes=8 * targets + by_width(HELD, 0, of_part * parts),
+            write_bytes=8 * targets + by_width(HELD, 0, 8 * M),
         )
 
     @override
     def on_chip_elements(self) -> sympy.Expr:
-        return HELD_OR_TILE
+        return by_width(HELD, N, 32 * 4 * PER_LANE)
 
 
 LogSoftmaxOnline = variant(CeGradOnline, LOG_SOFTMAX, beside=())
@@ -223,7 +221,7 @@ def _suits(
 class Chooses(RowVariant):
     """One cluster per row where that is faster, else tiles. It has no tunables."""
 
-    on_chip = sympy.Piecewise((N, N <= WIDEST), (ONLINE.on_chip_elements(), True))
+    on_chip = by_width(WIDEST, N, ONLINE.on_chip_elements())
 
     @override
     def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
@@ -246,13 +244,10 @@ CeGradAuto = variant(
     Chooses,
     CROSS_ENTROPY_GRAD,
     moves=Traffic(
-        reads=sympy.Piecewise((M * N + M, N <= WIDEST), (2 * M * N + M, True)),
-        writes=M * N,
-        read_bytes=8 * M,
-        write_bytes=4 * M,
+        by_width(WIDEST, M * N + M, 2 * M * N + M), M * N, read_bytes=8 * M, write_bytes=4 * M
     ),
 )
-OF_AUTO = Traffic(reads=sympy.Piecewise((M * N, N <= WIDEST), (2 * M * N, True)), writes=M * N)
+OF_AUTO = Traffic(by_width(WIDEST, M * N, 2 * M * N), M * N)
 LogSoftmaxAuto = variant(Chooses, LOG_SOFTMAX, moves=OF_AUTO)
 
 
