@@ -78,16 +78,16 @@ CeQuack = variant(  # it chooses cluster and threads itself
     Peer,
     CROSS_ENTROPY,
     library=QUACK,
-    refused=staticmethod(partial(row_of_quack, 1)),
+    refused=partial(row_of_quack, 1),
     published="quack.cross_entropy:cross_entropy_fwd",
-    called=staticmethod(lambda function, *inputs: function(*inputs, return_lse=True)[0]),
+    called=lambda function, *inputs: function(*inputs, return_lse=True)[0],
     moves=Traffic(reads=M * N + M, read_bytes=8 * M, write_bytes=8 * M),
     on_chip=N,
 )
 CeGradQuack = variant(
     CeQuack,
     CROSS_ENTROPY_GRAD,
-    called=staticmethod(lambda function, *inputs: function(*inputs, return_dx=True)),
+    called=lambda function, *inputs: function(*inputs, return_dx=True),
     moves=Traffic(reads=M * N + M, writes=M * N, read_bytes=8 * M, write_bytes=4 * M),
 )
 
@@ -103,9 +103,9 @@ CeBackwardQuack = variant(
     Peer,
     CROSS_ENTROPY_BACKWARD,
     library=QUACK,
-    refused=staticmethod(_chunk_of_row),
+    refused=_chunk_of_row,
     published="quack.cross_entropy:cross_entropy_bwd",
-    called=staticmethod(lambda function, x, target, lse, dloss: function(x, target, dloss, lse)),
+    called=lambda function, x, target, lse, dloss: function(x, target, dloss, lse),
     moves=Traffic(reads=M * N, writes=M * N, read_bytes=16 * M * parts_of(WIDEST_CHUNK)),
     on_chip=sympy.Min(N, WIDEST_CHUNK),
 )
@@ -162,7 +162,7 @@ CeLigerCute = variant(
     library=LIGER_CUTE,
     published="liger_kernel.ops.backends._cutedsl.cross_entropy:"
     "cross_entropy_loss_and_grad_cutedsl",
-    called=staticmethod(partial(_in_cute, False)),
+    called=partial(_in_cute, False),
     moves=Traffic(reads=M * N + M, read_bytes=8 * M, write_bytes=8 * M),
     on_chip=sympy.Min(N, LIGER_TILE),
 )
@@ -170,7 +170,7 @@ CeGradLigerCute = variant(
     CeLigerCute,
     CROSS_ENTROPY_GRAD,
     overwrites="logits",
-    called=staticmethod(partial(_in_cute, True)),
+    called=partial(_in_cute, True),
     moves=Traffic(reads=2 * M * N + M, writes=M * N + M, read_bytes=8 * M, write_bytes=8 * M),
 )
 
@@ -184,16 +184,14 @@ CeFla = variant(  # its dispatcher picks Gluon or Triton
     CROSS_ENTROPY,
     library=FLA,
     published="fla.modules.fused_cross_entropy:cross_entropy_loss",
-    called=staticmethod(_first),
+    called=_first,
     moves=Traffic(reads=M * N + M, read_bytes=8 * M + FLA_PARTS, write_bytes=12 * M + FLA_PARTS),
     on_chip=sympy.Min(N, FLA_TILE),
 )
 CeGradFla = variant(
     CeFla,
     CROSS_ENTROPY_GRAD,
-    called=staticmethod(
-        lambda function, *inputs: with_gradient(partial(_first, function), *inputs)
-    ),
+    called=lambda function, *inputs: with_gradient(partial(_first, function), *inputs),
     moves=Traffic(
         reads=2 * M * N + M,
         writes=M * N,
@@ -214,7 +212,7 @@ CeFlagGems = variant(  # it tunes its tile itself
     CROSS_ENTROPY,
     library=FLAG_GEMS,
     published="flag_gems.fused.cross_entropy_loss:cross_entropy_loss",
-    called=staticmethod(lambda function, *inputs: function(*inputs, reduction="none")),
+    called=lambda function, *inputs: function(*inputs, reduction="none"),
     # the loss goes out in float32, and from there to the dtype of the logits
     moves=Traffic(reads=M * N + M, writes=M, read_bytes=12 * M, write_bytes=8 * M),
     on_chip=sympy.Integer(FLAG_GEMS_TILE),
@@ -232,9 +230,9 @@ LogSoftmaxFlagGems = variant(
     Peer,
     LOG_SOFTMAX,
     library=FLAG_GEMS,
-    refused=staticmethod(_in_32_bit),
+    refused=_in_32_bit,
     published="flag_gems.ops:log_softmax",
-    called=staticmethod(lambda function, x: function(x, dim=1)),
+    called=lambda function, x: function(x, dim=1),
     moves=Traffic(reads=2 * M * N, writes=M * N),
     on_chip=sympy.Integer(FLAG_GEMS_COLUMNS),
 )
@@ -242,7 +240,7 @@ LogSoftmaxBackwardFlagGems = variant(  # it tunes its tile itself
     LogSoftmaxFlagGems,
     LOG_SOFTMAX_BACKWARD,
     published="flag_gems.ops:log_softmax_backward",
-    called=staticmethod(lambda function, y, dy: function(dy, y, 1, y.dtype)),
+    called=lambda function, y, dy: function(dy, y, 1, y.dtype),
     moves=Traffic(reads=3 * M * N, writes=M * N),
 )
 LogSoftmaxTileOps = variant(TileOps, LOG_SOFTMAX, published="tileops.reduction:LogSoftmaxFwdOp")
@@ -283,7 +281,7 @@ LogSumExpFla = variant(
 LogprobEntropyGradTrl = variant(
     LogprobEntropyTrl,
     LOGPROB_ENTROPY_GRAD,
-    called=staticmethod(with_gradient),
+    called=with_gradient,
     moves=Traffic(
         reads=2 * M * N + M,
         writes=M * N,

@@ -293,7 +293,7 @@ def _logprob_entropy(logits: torch.Tensor, target: torch.Tensor) -> Pair:
 CeNaive = variant(
     TorchFunction,
     CROSS_ENTROPY,
-    function=staticmethod(_naive),
+    function=_naive,
     backend="eager",
     moves=Traffic(reads=2 * M * N + 2 * M, writes=2 * M * N + 2 * M, read_bytes=8 * M),
     on_chip=sympy.Integer(1),
@@ -301,21 +301,21 @@ CeNaive = variant(
 CeTorch = variant(
     TorchFunction,
     CROSS_ENTROPY,
-    function=staticmethod(partial(F.cross_entropy, reduction="none")),
+    function=partial(F.cross_entropy, reduction="none"),
     moves=Traffic(reads=M * N + M, writes=M * N + M + 1, read_bytes=8 * M),
     on_chip=N,
 )
 CeGradTorch = variant(
     CeTorch,
     CROSS_ENTROPY_GRAD,
-    function=staticmethod(partial(with_gradient, CeTorch.function)),
+    function=partial(with_gradient, CeTorch.function),
     backend="eager",  # log-probabilities are rounded to the dtype before the gradient is taken
     moves=Traffic(reads=3 * M * N + 2 * M + 1, writes=3 * M * N + 2 * M + 1, read_bytes=16 * M),
 )
 LogprobEntropyTorch = variant(
     CeNaive,
     LOGPROB_ENTROPY,
-    function=staticmethod(_logprob_entropy),
+    function=_logprob_entropy,
     moves=Traffic(reads=5 * M * N + 2 * M, writes=3 * M * N + 3 * M, read_bytes=8 * M),
 )
 
@@ -338,38 +338,32 @@ def _loss_and_gradient(logits: torch.Tensor, target: torch.Tensor) -> Pair:
     return loss, _backward(logits, target, lse, torch.ones_like(lse))
 
 
-CeCompiled = variant(CompiledFormula, CROSS_ENTROPY, formula=staticmethod(_loss))
-CeBackwardCompiled = variant(
-    CompiledFormula, CROSS_ENTROPY_BACKWARD, formula=staticmethod(_backward)
-)
-CeGradCompiled = variant(
-    CompiledFormula, CROSS_ENTROPY_GRAD, formula=staticmethod(_loss_and_gradient)
-)
+CeCompiled = variant(CompiledFormula, CROSS_ENTROPY, formula=_loss)
+CeBackwardCompiled = variant(CompiledFormula, CROSS_ENTROPY_BACKWARD, formula=_backward)
+CeGradCompiled = variant(CompiledFormula, CROSS_ENTROPY_GRAD, formula=_loss_and_gradient)
 LogprobEntropyCompiled = variant(
     CompiledFormula,
     LOGPROB_ENTROPY,
-    formula=staticmethod(lambda logits, target: _logprob_entropy(logits.float(), target)),
+    formula=lambda logits, target: _logprob_entropy(logits.float(), target),
 )
 LogSoftmaxTorch = variant(
     TorchFunction,
     LOG_SOFTMAX,
-    function=staticmethod(lambda x: torch.log_softmax(x, dim=1)),
+    function=lambda x: torch.log_softmax(x, dim=1),
     moves=MATRIX,
     on_chip=N,
 )
 LogSumExpTorch = variant(
     TorchFunction,
     LOGSUMEXP,
-    function=staticmethod(lambda x: torch.logsumexp(x, dim=1)),
+    function=lambda x: torch.logsumexp(x, dim=1),
     moves=Traffic(reads=M * N, writes=M),
     on_chip=N,
 )
 LogSoftmaxCompiled = variant(
-    CompiledFormula, LOG_SOFTMAX, formula=staticmethod(lambda x: torch.log_softmax(x, 1))
+    CompiledFormula, LOG_SOFTMAX, formula=lambda x: torch.log_softmax(x, 1)
 )
-LogSumExpCompiled = variant(
-    CompiledFormula, LOGSUMEXP, formula=staticmethod(lambda x: x.float().logsumexp(1))
-)
+LogSumExpCompiled = variant(CompiledFormula, LOGSUMEXP, formula=lambda x: x.float().logsumexp(1))
 
 
 def _backward_of_numbers(
@@ -393,12 +387,10 @@ def _with_gradient(logits: torch.Tensor, target: torch.Tensor) -> tuple[torch.Te
 LogprobEntropyGradTorch = variant(
     LogprobEntropyTorch,
     LOGPROB_ENTROPY_GRAD,
-    function=staticmethod(partial(with_gradient, LogprobEntropyTorch.function)),
+    function=partial(with_gradient, LogprobEntropyTorch.function),
     moves=Traffic(reads=16 * M * N + 6 * M, writes=11 * M * N + 5 * M, read_bytes=16 * M),
 )
 LogprobEntropyBackwardCompiled = variant(
-    CompiledFormula, LOGPROB_ENTROPY_BACKWARD, formula=staticmethod(_backward_of_numbers)
+    CompiledFormula, LOGPROB_ENTROPY_BACKWARD, formula=_backward_of_numbers
 )
-LogprobEntropyGradCompiled = variant(
-    CompiledFormula, LOGPROB_ENTROPY_GRAD, formula=staticmethod(_with_gradient)
-)
+LogprobEntropyGradCompiled = variant(CompiledFormula, LOGPROB_ENTROPY_GRAD, formula=_with_gradient)

@@ -34,7 +34,7 @@ WIDEST_TILE = 1024  # of FlagGems: tune_configs.yaml, softmax_inner
 BackwardTorch = variant(
     TorchFunction,
     SOFTMAX_BACKWARD,
-    function=staticmethod(lambda y, dy: torch.ops.aten._softmax_backward_data(dy, y, 1, y.dtype)),
+    function=lambda y, dy: torch.ops.aten._softmax_backward_data(dy, y, 1, y.dtype),
     dtypes=(*Kernel.dtypes, torch.float64),
     moves=Traffic(reads=2 * M * N, writes=M * N),
     on_chip=2 * N,
@@ -42,7 +42,7 @@ BackwardTorch = variant(
 LogSoftmaxBackwardTorch = variant(
     BackwardTorch,
     LOG_SOFTMAX_BACKWARD,
-    function=staticmethod(lambda y, dy: torch._log_softmax_backward_data(dy, y, 1, y.dtype)),
+    function=lambda y, dy: torch._log_softmax_backward_data(dy, y, 1, y.dtype),
 )
 
 
@@ -52,7 +52,7 @@ def _of_log_softmax(y: torch.Tensor, dy: torch.Tensor) -> torch.Tensor:
 
 
 LogSoftmaxBackwardCompiled = variant(
-    CompiledFormula, LOG_SOFTMAX_BACKWARD, formula=staticmethod(_of_log_softmax), on_chip=2 * N
+    CompiledFormula, LOG_SOFTMAX_BACKWARD, formula=_of_log_softmax, on_chip=2 * N
 )
 
 
@@ -60,9 +60,9 @@ BackwardQuack = variant(  # it chooses cluster and threads itself
     Peer,
     SOFTMAX_BACKWARD,
     library=QUACK,
-    refused=staticmethod(partial(row_of_quack, 2)),
+    refused=partial(row_of_quack, 2),
     published="quack.softmax:softmax_bwd",
-    called=staticmethod(lambda function, y, dy: function(dy, y)),
+    called=lambda function, y, dy: function(dy, y),
     moves=Traffic(reads=2 * M * N, writes=M * N),
     on_chip=2 * N,
 )
@@ -92,7 +92,7 @@ BackwardFlagGems = variant(  # it tunes its tile itself
     SOFTMAX_BACKWARD,
     library=FLAG_GEMS,
     published="flag_gems.ops:softmax_backward",
-    called=staticmethod(lambda function, y, dy: function(dy, y, 1, y.dtype)),
+    called=lambda function, y, dy: function(dy, y, 1, y.dtype),
     moves=Traffic(reads=by_width(WIDEST_TILE, 2 * M * N, 4 * M * N), writes=M * N),
     on_chip=by_width(WIDEST_TILE, 2 * N, 2 * WIDEST_TILE),
 )
