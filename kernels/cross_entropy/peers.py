@@ -48,7 +48,7 @@ import torch
 from typing_extensions import override
 
 from ..device import Device
-from ..kernel import Shape, variant, with_gradient
+from ..kernel import Shape, Tensors, variant, with_gradient
 from ..peer import FLA, FLAG_GEMS, LIGER, LIGER_CUTE, QUACK, TRL, VECTOR_BYTES, Peer, row_of_quack
 from ..softmax.peers import TileOps
 from ..softmax_backward.operation import LOG_SOFTMAX_BACKWARD
@@ -121,33 +121,26 @@ class CeLiger(Peer):
     on_chip = sympy.Min(N, LIGER_TILE)
 
     @override
-    def function(self, *inputs: torch.Tensor) -> Call:
-        call = _liger(*inputs)
-        if self.operation is CROSS_ENTROPY:
-            return call
-        return lambda logits, target: (call(logits, target), logits)
+    def function(self, logits: torch.Tensor, target: torch.Tensor) -> Call:
+        """See `Peer`: launches Liger's kernel as its function does for inputs like these."""
+        from liger_kernel.ops import cross_entropy as liger
+
+        kernel = liger.liger_cross_entropy_kernel
+        leaf = logits.detach().requires_grad_()  # asks for the gradient, in the same memory
+        with patch.object(liger, "liger_cross_entropy_kernel") as recorder:
+            liger.cross_entropy_forward(leaf, target, None, -100, 0.0, 0.0, "none", None, False)
+        given = recorder.__getitem__.return_value.call_args.kwargs
+
+        def call(logits: torch.Tensor, target: torch.Tensor) -> Tensors:
+            loss = torch.zeros(len(logits), dtype=logits.dtype, device=logits.device)
+            own = {"X_ptr": logits, "X_stride": logits.stride(0), "Y_ptr": target, "loss_ptr": loss}
+            kernel[(len(logits),)](**(given | own))
+            return loss if self.operation is CROSS_ENTROPY else (loss, logits)
+
+        return call
 
 
 CeGradLiger = variant(CeLiger, CROSS_ENTROPY_GRAD)  # of the same call the gradient is looked at too
-
-
-def _liger(logits: torch.Tensor, target: torch.Tensor) -> Call:
-    """Launches Liger's kernel as its function does for inputs like these."""
-    from liger_kernel.ops import cross_entropy as liger
-
-    kernel = liger.liger_cross_entropy_kernel
-    leaf = logits.detach().requires_grad_()  # asks for the gradient, in the same memory
-    with patch.object(liger, "liger_cross_entropy_kernel") as recorder:
-        liger.cross_entropy_forward(leaf, target, None, -100, 0.0, 0.0, "none", None, False)
-    given = recorder.__getitem__.return_value.call_args.kwargs
-
-    def call(logits: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-        loss = torch.zeros(len(logits), dtype=logits.dtype, device=logits.device)
-        own = {"X_ptr": logits, "X_stride": logits.stride(0), "Y_ptr": target, "loss_ptr": loss}
-        kernel[(len(logits),)](**(given | own))
-        return loss
-
-    return call
 
 
 def _in_cute(gradient: bool, function: Call, logits: torch.Tensor, target: torch.Tensor) -> Any:
@@ -175,23 +168,19 @@ CeGradLigerCute = variant(
 )
 
 
-def _first(function: Call, *inputs: torch.Tensor) -> Any:
-    return function(*inputs)[0]
-
-
 CeFla = variant(  # its dispatcher picks Gluon or Triton
     Peer,
     CROSS_ENTROPY,
     library=FLA,
     published="fla.modules.fused_cross_entropy:cross_entropy_loss",
-    called=_first,
+    called=lambda function, *inputs: function(*inputs)[0],
     moves=Traffic(reads=M * N + M, read_bytes=8 * M + FLA_PARTS, write_bytes=12 * M + FLA_PARTS),
     on_chip=sympy.Min(N, FLA_TILE),
 )
 CeGradFla = variant(
     CeFla,
     CROSS_ENTROPY_GRAD,
-    called=lambda function, *inputs: with_gradient(partial(_first, function), *inputs),
+    called=lambda function, *inputs: with_gradient(partial(CeFla.called, function), *inputs),
     moves=Traffic(
         reads=2 * M * N + M,
         writes=M * N,
@@ -260,7 +249,7 @@ class LogSumExpQuack(CeQuack):  # type: ignore[misc,valid-type]
     called = staticmethod(lambda function, *inputs: function(*inputs, return_lse=True)[1])
 
     @override
-    def function(self, *inputs: torch.Tensor) -> Callable[..., Any]:
+    def function(self, *inputs: torch.Tensor) -> Call:
         target = torch.zeros(len(inputs[0]), dtype=torch.int64, device=inputs[0].device)
         call = super().function()
         return lambda x: call(x, target)

@@ -84,9 +84,8 @@ class KlAuto(OnCluster):
 
     @override
     def __call__(self, student: torch.Tensor, teacher: torch.Tensor) -> Tensors:
-        loss, dstudent = torch.empty(len(student), device=student.device), None
-        if self.operation is KL_DIV_GRAD:
-            dstudent = torch.empty(student.shape, dtype=student.dtype, device=student.device)
+        loss = torch.empty(len(student), device=student.device)
+        dstudent = student.new_empty(student.shape) if self.operation is KL_DIV_GRAD else None
         self.run((1.0, False), student, teacher, loss, dstudent)
         return loss if dstudent is None else (loss, dstudent)
 
