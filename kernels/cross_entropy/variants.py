@@ -25,16 +25,7 @@ On chip: a tile, for loss and gradient in one call a row of up to 16384 elements
 row; of PyTorch's one element, or nominally the row.
 Source: `rows`, which describes the algorithm; source C's "Fused Softmax + Cross-Entropy Loss";
 `torch.nn.functional.cross_entropy`.
-
-The rule of auto, measured on an H200 and an H100; it does not depend on M:
-
-- Without clusters, or where a row does not fit one: `online`.
-- Rows up to `NARROW` elements: `cluster` for a gradient, and where a warp may hold several of its
-  rows (`cluster.has_narrow`); else `online`.
-- All others: `cluster`, which requests the whole row before it waits for anything.
-
-The gradient of a known logsumexp is by `cluster` up to `SHORT_ROW` columns. There tiles read the
-ends of unaligned rows element by element, and give a row's last columns a program of their own.
+What auto chooses is in docs/kernels.md, and follows from `clustered` and `SHORT_ROW`.
 """
 
 from __future__ import annotations
@@ -68,7 +59,9 @@ from .operation import (
 )
 from .rows import ELEMENTS, HELD, NARROW, PER_LANE, Call, RowVariant
 
-SHORT_ROW = 5120  # columns up to which the gradient of a known logsumexp is by clusters
+# Columns up to which the gradient of a known logsumexp is by clusters: there tiles read the ends of
+# unaligned rows element by element, and give a row's last columns a program of their own
+SHORT_ROW = 5120
 TILE, WARPS = 4096, 8  # elements of a tile of the gradient of numbers of rows, and its warps
 WIDEST = 1 << 19  # elements of a row on chip; twice as many of 16 bit
 Pair = tuple[torch.Tensor, torch.Tensor]
@@ -95,12 +88,10 @@ class Streaming(RowVariant):
         rows.run(call._replace(block_size=self.block_size, num_warps=self.num_warps))
 
     @override
-    def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
-        reason = super().unsupported(shape, dtype, device)
-        programs = shape[0] * -(-shape[1] // (self.block_size or ELEMENTS))
-        if reason is None and programs > MOST_PROGRAMS:
+    def limits(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
+        if shape[0] * -(-shape[1] // (self.block_size or ELEMENTS)) > MOST_PROGRAMS:
             return f"starts up to a program a tile, and a launch takes {MOST_PROGRAMS}"
-        return reason
+        return None
 
     @override
     def on_chip_elements(self) -> sympy.Expr:
@@ -211,7 +202,7 @@ def _suits(
     several: bool,
     gradient: bool,
 ) -> bool:
-    """The rule; ``several`` is `has_narrow` of rows that are read by vectors of ``width``."""
+    """The rule, as measured; ``several`` is `has_narrow` of rows read by vectors of ``width``."""
     if CLUSTER.unsupported(shape, dtype, device) is not None:
         return False
     plan, cols = CLUSTER.plan(shape, dtype, width, device), shape[1]
@@ -224,11 +215,9 @@ class Chooses(RowVariant):
     on_chip = by_width(WIDEST, N, ONLINE.on_chip_elements())
 
     @override
-    def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
-        reason = super().unsupported(shape, dtype, device)
-        if reason is None and CLUSTER.unsupported(shape, dtype, device) is not None:
-            return ONLINE.unsupported(shape, dtype, device)
-        return reason
+    def limits(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
+        by_cluster = CLUSTER.unsupported(shape, dtype, device) is None
+        return None if by_cluster else ONLINE.unsupported(shape, dtype, device)
 
     @override
     def run(self, call: Call) -> None:

@@ -27,7 +27,6 @@ from ..peer import FLAG_GEMS, LIGER, QUACK, Peer, row_of_liger, row_of_quack
 from ..traffic import M, N, Traffic, by_width
 from .operation import LOG_SOFTMAX_BACKWARD, SOFTMAX_BACKWARD
 
-Gradient = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]  # of y and dy
 WIDEST_TILE = 1024  # of FlagGems: tune_configs.yaml, softmax_inner
 
 
@@ -79,7 +78,7 @@ class BackwardLiger(Peer):
     on_chip = 2 * N
 
     @override
-    def function(self, y: torch.Tensor, dy: torch.Tensor) -> Gradient:
+    def function(self, y: torch.Tensor, dy: torch.Tensor) -> Callable[..., torch.Tensor]:
         from liger_kernel.ops.softmax import _softmax_backward
         from liger_kernel.ops.utils import calculate_settings
 
