@@ -143,7 +143,9 @@ LOG_SOFTMAX_GRADIENT_OP = RowOp(
     schema="log_softmax_backward(Tensor y, Tensor dy) -> Tensor",
     checked=lambda *_: (),
     answers=lambda y, *_: [dense(y.shape, y.dtype)],
-    work=lambda *_: lambda *given: OF_LOG_SOFTMAX.into([*map(as_rows, given)], OF_LOG_SOFTMAX.usual),
+    work=lambda *_: (
+        lambda *given: OF_LOG_SOFTMAX.into([*map(as_rows, given)], OF_LOG_SOFTMAX.usual)
+    ),
     by_torch=lambda y, dy: torch._log_softmax_backward_data(dy, y, -1, y.dtype),
     arranged=lambda y, dy: (y.contiguous(), dy.contiguous()),
 )
