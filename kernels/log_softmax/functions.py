@@ -144,7 +144,9 @@ LOG_SOFTMAX_GRADIENT_OP = RowOp(
     checked=lambda *_: (),
     answers=lambda y, *_: [dense(y.shape, y.dtype)],
     work=lambda *_: (
-        lambda *given: OF_LOG_SOFTMAX.into([*map(as_rows, given)], OF_LOG_SOFTMAX.usual)
+        lambda y, dy, dx: OF_LOG_SOFTMAX.into(
+            (as_rows(y), as_rows(dy), as_rows(dx)), OF_LOG_SOFTMAX.usual
+        )
     ),
     by_torch=lambda y, dy: torch._log_softmax_backward_data(dy, y, -1, y.dtype),
     arranged=lambda y, dy: (y.contiguous(), dy.contiguous()),
