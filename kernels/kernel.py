@@ -7,10 +7,10 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib.metadata import PackageNotFoundError, distribution
 from importlib.util import find_spec
-from types import NoneType, UnionType
+from types import FunctionType, NoneType, UnionType
 from typing import Any, ClassVar, TypeVar, get_type_hints
 
 import sympy
@@ -307,10 +307,13 @@ Kind = TypeVar("Kind", bound=Kernel)
 def variant(kind: type[Kind], operation: Operation, **declared: Any) -> type[Kind]:
     """A variant that differs from others of its ``kind`` only in the attributes ``declared``.
 
-    It belongs to the module that calls, and its name is ``Kind[operation]``.
+    It belongs to the module that calls, and its name is ``Kind[operation]``. A function declared
+    takes no kernel: it is called with its own arguments alone.
     """
     own = {"operation": operation, "__module__": sys._getframe(1).f_globals["__name__"]}
-    return type(f"{kind.__name__}[{operation.name}]", (kind,), own | declared)
+    for name, value in declared.items():
+        own[name] = staticmethod(value) if isinstance(value, FunctionType | partial) else value
+    return type(f"{kind.__name__}[{operation.name}]", (kind,), own)
 
 
 class TorchFunction(Kernel):

@@ -124,7 +124,7 @@ class AttentionFlash(Peer, OfAttention):
 AttentionValues = variant(
     TorchFunction,
     ATTENTION_VALUES,
-    function=staticmethod(torch.bmm),
+    function=torch.bmm,
     moves=Traffic(reads=M * N + 128 * M, writes=128 * M),
     on_chip=sympy.Integer(1),
 )

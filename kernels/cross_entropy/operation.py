@@ -82,10 +82,8 @@ class CrossEntropyBackward(_OfTargets):
         """The inputs of the loss, its logsumexp, and standard normal gradients of the loss."""
         logits, target = super().make_inputs(shape, dtype, device, seed)
         # by a few rows at a time, so that no float32 copy of the logits is made
-        step = max(1, (1 << 26) // max(shape[1], 1))
-        lse = torch.empty(shape[0], dtype=torch.float32, device=device)
-        for first in range(0, shape[0], step):
-            lse[first : first + step] = logits[first : first + step].float().logsumexp(-1)
+        parts = logits.split(max(1, (1 << 26) // max(shape[1], 1)))
+        lse = torch.cat([part.float().logsumexp(-1) for part in parts])
         generator = torch.Generator(device).manual_seed(seed + 1)
         dloss = torch.randn(shape[0], dtype=torch.float32, device=device, generator=generator)
         return logits, target, lse, dloss
@@ -194,24 +192,19 @@ class LogprobEntropyBackward(CrossEntropyBackward):
         """The inputs of the answers, both numbers of their rows, and standard normal gradients."""
         logits, target, lse, dlogprob = super().make_inputs(shape, dtype, device, seed)
         step = max(1, (1 << 24) // max(shape[1], 1))
-        entropy = torch.empty_like(lse)
-        for part in (slice(first, first + step) for first in range(0, len(lse), step)):
-            entropy[part] = LOGPROB_ENTROPY.reference(logits[part], target[part])[1]
+        parts = zip(logits.split(step), target.split(step), strict=True)
+        entropy = torch.cat([LOGPROB_ENTROPY.reference(*part)[1] for part in parts]).float()
         generator = torch.Generator(device).manual_seed(seed + 2)
         dentropy = torch.randn(len(lse), device=device, generator=generator)
         return logits, target, lse, dlogprob, entropy, dentropy
 
     @override
     def reference(self, logits: torch.Tensor, target: torch.Tensor, *rows: Any) -> torch.Tensor:
-        return _gradient_of_numbers(
-            False, logits.double(), target, *(each.double() for each in rows)
-        )
+        return _gradient_of_numbers(False, logits, target, *rows)
 
     @override
     def magnitude(self, logits: torch.Tensor, target: torch.Tensor, *rows: Any) -> torch.Tensor:
-        return _gradient_of_numbers(
-            True, logits.double(), target, *(each.double() for each in rows)
-        )
+        return _gradient_of_numbers(True, logits, target, *rows)
 
 
 class LogprobEntropyGrad(LogprobEntropy):
@@ -225,29 +218,24 @@ class LogprobEntropyGrad(LogprobEntropy):
     @override
     def reference(self, logits: torch.Tensor, target: torch.Tensor) -> Any:
         rows = super().reference(logits, target)
-        return *rows, self._gradient(False, logits.double(), target, rows[1])
+        return *rows, self._gradient(False, logits, target, rows[1])
 
     @override
     def magnitude(self, logits: torch.Tensor, target: torch.Tensor) -> Any:
         entropy = super().reference(logits, target)[1]
-        gradient = self._gradient(True, logits.double(), target, entropy)
+        gradient = self._gradient(True, logits, target, entropy)
         return *super().magnitude(logits, target), gradient
 
     def _gradient(self, size: bool, logits: torch.Tensor, target: Any, entropy: Any) -> Any:
-        ones = torch.ones_like(entropy)
-        return _gradient_of_numbers(size, logits, target, logits.logsumexp(-1), ones, entropy, ones)
+        lse, ones = logits.double().logsumexp(-1), torch.ones_like(entropy)
+        return _gradient_of_numbers(size, logits, target, lse, ones, entropy, ones)
 
 
 def _gradient_of_numbers(
-    size: bool,
-    logits: torch.Tensor,
-    target: torch.Tensor,
-    lse: torch.Tensor,
-    dlogprob: torch.Tensor,
-    entropy: torch.Tensor,
-    dentropy: torch.Tensor,
+    size: bool, logits: torch.Tensor, target: torch.Tensor, *rows: torch.Tensor
 ) -> torch.Tensor:
     """The gradient of the logits, or the magnitude of the terms that add up to it."""
+    logits, lse, dlogprob, entropy, dentropy = (each.double() for each in (logits, *rows))
     p, sign, each = (logits - lse[:, None]).exp(), -1, logits + (entropy - lse)[:, None]
     if size:
         dlogprob, dentropy, sign = dlogprob.abs(), dentropy.abs(), 1

@@ -48,7 +48,7 @@ import torch
 from typing_extensions import override
 
 from ..device import Device
-from ..kernel import Shape, variant, with_gradient
+from ..kernel import Shape, Tensors, variant, with_gradient
 from ..peer import FLA, FLAG_GEMS, LIGER, LIGER_CUTE, QUACK, TRL, VECTOR_BYTES, Peer, row_of_quack
 from ..softmax.peers import TileOps
 from ..softmax_backward.operation import LOG_SOFTMAX_BACKWARD
@@ -78,16 +78,16 @@ CeQuack = variant(  # it chooses cluster and threads itself
     Peer,
     CROSS_ENTROPY,
     library=QUACK,
-    refused=staticmethod(partial(row_of_quack, 1)),
+    refused=partial(row_of_quack, 1),
     published="quack.cross_entropy:cross_entropy_fwd",
-    called=staticmethod(lambda function, *inputs: function(*inputs, return_lse=True)[0]),
+    called=lambda function, *inputs: function(*inputs, return_lse=True)[0],
     moves=Traffic(reads=M * N + M, read_bytes=8 * M, write_bytes=8 * M),
     on_chip=N,
 )
 CeGradQuack = variant(
     CeQuack,
     CROSS_ENTROPY_GRAD,
-    called=staticmethod(lambda function, *inputs: function(*inputs, return_dx=True)),
+    called=lambda function, *inputs: function(*inputs, return_dx=True),
     moves=Traffic(reads=M * N + M, writes=M * N, read_bytes=8 * M, write_bytes=4 * M),
 )
 
@@ -103,9 +103,9 @@ CeBackwardQuack = variant(
     Peer,
     CROSS_ENTROPY_BACKWARD,
     library=QUACK,
-    refused=staticmethod(_chunk_of_row),
+    refused=_chunk_of_row,
     published="quack.cross_entropy:cross_entropy_bwd",
-    called=staticmethod(lambda function, x, target, lse, dloss: function(x, target, dloss, lse)),
+    called=lambda function, x, target, lse, dloss: function(x, target, dloss, lse),
     moves=Traffic(reads=M * N, writes=M * N, read_bytes=16 * M * parts_of(WIDEST_CHUNK)),
     on_chip=sympy.Min(N, WIDEST_CHUNK),
 )
@@ -121,33 +121,26 @@ class CeLiger(Peer):
     on_chip = sympy.Min(N, LIGER_TILE)
 
     @override
-    def function(self, *inputs: torch.Tensor) -> Call:
-        call = _liger(*inputs)
-        if self.operation is CROSS_ENTROPY:
-            return call
-        return lambda logits, target: (call(logits, target), logits)
+    def function(self, logits: torch.Tensor, target: torch.Tensor) -> Call:
+        """See `Peer`: launches Liger's kernel as its function does for inputs like these."""
+        from liger_kernel.ops import cross_entropy as liger
+
+        kernel = liger.liger_cross_entropy_kernel
+        leaf = logits.detach().requires_grad_()  # asks for the gradient, in the same memory
+        with patch.object(liger, "liger_cross_entropy_kernel") as recorder:
+            liger.cross_entropy_forward(leaf, target, None, -100, 0.0, 0.0, "none", None, False)
+        given = recorder.__getitem__.return_value.call_args.kwargs
+
+        def call(logits: torch.Tensor, target: torch.Tensor) -> Tensors:
+            loss = torch.zeros(len(logits), dtype=logits.dtype, device=logits.device)
+            own = {"X_ptr": logits, "X_stride": logits.stride(0), "Y_ptr": target, "loss_ptr": loss}
+            kernel[(len(logits),)](**(given | own))
+            return loss if self.operation is CROSS_ENTROPY else (loss, logits)
+
+        return call
 
 
 CeGradLiger = variant(CeLiger, CROSS_ENTROPY_GRAD)  # of the same call the gradient is looked at too
-
-
-def _liger(logits: torch.Tensor, target: torch.Tensor) -> Call:
-    """Launches Liger's kernel as its function does for inputs like these."""
-    from liger_kernel.ops import cross_entropy as liger
-
-    kernel = liger.liger_cross_entropy_kernel
-    leaf = logits.detach().requires_grad_()  # asks for the gradient, in the same memory
-    with patch.object(liger, "liger_cross_entropy_kernel") as recorder:
-        liger.cross_entropy_forward(leaf, target, None, -100, 0.0, 0.0, "none", None, False)
-    given = recorder.__getitem__.return_value.call_args.kwargs
-
-    def call(logits: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-        loss = torch.zeros(len(logits), dtype=logits.dtype, device=logits.device)
-        own = {"X_ptr": logits, "X_stride": logits.stride(0), "Y_ptr": target, "loss_ptr": loss}
-        kernel[(len(logits),)](**(given | own))
-        return loss
-
-    return call
 
 
 def _in_cute(gradient: bool, function: Call, logits: torch.Tensor, target: torch.Tensor) -> Any:
@@ -162,7 +155,7 @@ CeLigerCute = variant(
     library=LIGER_CUTE,
     published="liger_kernel.ops.backends._cutedsl.cross_entropy:"
     "cross_entropy_loss_and_grad_cutedsl",
-    called=staticmethod(partial(_in_cute, False)),
+    called=partial(_in_cute, False),
     moves=Traffic(reads=M * N + M, read_bytes=8 * M, write_bytes=8 * M),
     on_chip=sympy.Min(N, LIGER_TILE),
 )
@@ -170,13 +163,9 @@ CeGradLigerCute = variant(
     CeLigerCute,
     CROSS_ENTROPY_GRAD,
     overwrites="logits",
-    called=staticmethod(partial(_in_cute, True)),
+    called=partial(_in_cute, True),
     moves=Traffic(reads=2 * M * N + M, writes=M * N + M, read_bytes=8 * M, write_bytes=8 * M),
 )
-
-
-def _first(function: Call, *inputs: torch.Tensor) -> Any:
-    return function(*inputs)[0]
 
 
 CeFla = variant(  # its dispatcher picks Gluon or Triton
@@ -184,16 +173,14 @@ CeFla = variant(  # its dispatcher picks Gluon or Triton
     CROSS_ENTROPY,
     library=FLA,
     published="fla.modules.fused_cross_entropy:cross_entropy_loss",
-    called=staticmethod(_first),
+    called=lambda function, *inputs: function(*inputs)[0],
     moves=Traffic(reads=M * N + M, read_bytes=8 * M + FLA_PARTS, write_bytes=12 * M + FLA_PARTS),
     on_chip=sympy.Min(N, FLA_TILE),
 )
 CeGradFla = variant(
     CeFla,
     CROSS_ENTROPY_GRAD,
-    called=staticmethod(
-        lambda function, *inputs: with_gradient(partial(_first, function), *inputs)
-    ),
+    called=lambda function, *inputs: with_gradient(partial(CeFla.called, function), *inputs),
     moves=Traffic(
         reads=2 * M * N + M,
         writes=M * N,
@@ -214,7 +201,7 @@ CeFlagGems = variant(  # it tunes its tile itself
     CROSS_ENTROPY,
     library=FLAG_GEMS,
     published="flag_gems.fused.cross_entropy_loss:cross_entropy_loss",
-    called=staticmethod(lambda function, *inputs: function(*inputs, reduction="none")),
+    called=lambda function, *inputs: function(*inputs, reduction="none"),
     # the loss goes out in float32, and from there to the dtype of the logits
     moves=Traffic(reads=M * N + M, writes=M, read_bytes=12 * M, write_bytes=8 * M),
     on_chip=sympy.Integer(FLAG_GEMS_TILE),
@@ -232,9 +219,9 @@ LogSoftmaxFlagGems = variant(
     Peer,
     LOG_SOFTMAX,
     library=FLAG_GEMS,
-    refused=staticmethod(_in_32_bit),
+    refused=_in_32_bit,
     published="flag_gems.ops:log_softmax",
-    called=staticmethod(lambda function, x: function(x, dim=1)),
+    called=lambda function, x: function(x, dim=1),
     moves=Traffic(reads=2 * M * N, writes=M * N),
     on_chip=sympy.Integer(FLAG_GEMS_COLUMNS),
 )
@@ -242,7 +229,7 @@ LogSoftmaxBackwardFlagGems = variant(  # it tunes its tile itself
     LogSoftmaxFlagGems,
     LOG_SOFTMAX_BACKWARD,
     published="flag_gems.ops:log_softmax_backward",
-    called=staticmethod(lambda function, y, dy: function(dy, y, 1, y.dtype)),
+    called=lambda function, y, dy: function(dy, y, 1, y.dtype),
     moves=Traffic(reads=3 * M * N, writes=M * N),
 )
 LogSoftmaxTileOps = variant(TileOps, LOG_SOFTMAX, published="tileops.reduction:LogSoftmaxFwdOp")
@@ -262,7 +249,7 @@ class LogSumExpQuack(CeQuack):  # type: ignore[misc,valid-type]
     called = staticmethod(lambda function, *inputs: function(*inputs, return_lse=True)[1])
 
     @override
-    def function(self, *inputs: torch.Tensor) -> Callable[..., Any]:
+    def function(self, *inputs: torch.Tensor) -> Call:
         target = torch.zeros(len(inputs[0]), dtype=torch.int64, device=inputs[0].device)
         call = super().function()
         return lambda x: call(x, target)
@@ -283,7 +270,7 @@ LogSumExpFla = variant(
 LogprobEntropyGradTrl = variant(
     LogprobEntropyTrl,
     LOGPROB_ENTROPY_GRAD,
-    called=staticmethod(with_gradient),
+    called=with_gradient,
     moves=Traffic(
         reads=2 * M * N + M,
         writes=M * N,

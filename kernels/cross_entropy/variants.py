@@ -25,16 +25,7 @@ On chip: a tile, for loss and gradient in one call a row of up to 16384 elements
 row; of PyTorch's one element, or nominally the row.
 Source: `rows`, which describes the algorithm; source C's "Fused Softmax + Cross-Entropy Loss";
 `torch.nn.functional.cross_entropy`.
-
-The rule of auto, measured on an H200 and an H100; it does not depend on M:
-
-- Without clusters, or where a row does not fit one: `online`.
-- Rows up to `NARROW` elements: `cluster` for a gradient, and where a warp may hold several of its
-  rows (`cluster.has_narrow`); else `online`.
-- All others: `cluster`, which requests the whole row before it waits for anything.
-
-The gradient of a known logsumexp is by `cluster` up to `SHORT_ROW` columns. There tiles read the
-ends of unaligned rows element by element, and give a row's last columns a program of their own.
+What auto chooses is in docs/kernels.md, and follows from `clustered` and `SHORT_ROW`.
 """
 
 from __future__ import annotations
@@ -53,7 +44,7 @@ from ..compiled import CompiledFormula
 from ..device import Device, device_of
 from ..kernel import Shape, TorchFunction, power_of_two, variant, with_gradient
 from ..language import MOST_PROGRAMS
-from ..traffic import M, N, Traffic
+from ..traffic import M, N, Traffic, by_width, parts_of
 from . import rows
 from .cluster import A_NUMBER, MATRIX, NUMBERS, CeCluster, has_narrow
 from .operation import (
@@ -68,12 +59,13 @@ from .operation import (
 )
 from .rows import ELEMENTS, HELD, NARROW, PER_LANE, Call, RowVariant
 
-SHORT_ROW = 5120  # columns up to which the gradient of a known logsumexp is by clusters
+# Columns up to which the gradient of a known logsumexp is by clusters: there tiles read the ends of
+# unaligned rows element by element, and give a row's last columns a program of their own
+SHORT_ROW = 5120
 TILE, WARPS = 4096, 8  # elements of a tile of the gradient of numbers of rows, and its warps
 WIDEST = 1 << 19  # elements of a row on chip; twice as many of 16 bit
-HELD_OR_TILE = sympy.Piecewise((N, N <= HELD), (sympy.Integer(32 * 4 * PER_LANE), True))
 Pair = tuple[torch.Tensor, torch.Tensor]
-ROWS = 24 * M * sympy.ceiling(N / sympy.Integer(TILE))  # bytes of a row's numbers, for each tile
+ROWS = 24 * M * parts_of(TILE)  # bytes of a row's numbers, for each tile
 
 
 # --- by tiles ---
@@ -96,12 +88,10 @@ class Streaming(RowVariant):
         rows.run(call._replace(block_size=self.block_size, num_warps=self.num_warps))
 
     @override
-    def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
-        reason = super().unsupported(shape, dtype, device)
-        programs = shape[0] * -(-shape[1] // (self.block_size or ELEMENTS))
-        if reason is None and programs > MOST_PROGRAMS:
+    def limits(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
+        if shape[0] * -(-shape[1] // (self.block_size or ELEMENTS)) > MOST_PROGRAMS:
             return f"starts up to a program a tile, and a launch takes {MOST_PROGRAMS}"
-        return reason
+        return None
 
     @override
     def on_chip_elements(self) -> sympy.Expr:
@@ -128,8 +118,7 @@ class CeBackward(Streaming):
 
         A cluster reads the target's logit again in place of the lse, and writes its element twice.
         """
-        of_row = 16 * M * sympy.ceiling(N / sympy.Integer(self.block_size or ELEMENTS))
-        return Traffic(reads=M * N, writes=M * N, read_bytes=of_row)
+        return Traffic(M * N, M * N, read_bytes=16 * M * parts_of(self.block_size or ELEMENTS))
 
     @override
     def on_chip_elements(self) -> sympy.Expr:
@@ -148,19 +137,19 @@ class CeGradOnline(Streaming):
     @override
     def traffic(self) -> Traffic:
         """See `Kernel`; for a wide row each writing program reads the target, m and the sum."""
-        held, parts = N <= HELD, M * sympy.ceiling(N / sympy.Integer(self.block_size or ELEMENTS))
+        parts = M * parts_of(self.block_size or ELEMENTS)
         targets = M * (len(self.operation.inputs) - 1)  # none for log-softmax
         of_part = 16 if self.operation is CROSS_ENTROPY_GRAD else 8
         return Traffic(
-            reads=sympy.Piecewise((M * N + targets, held), (2 * M * N + targets, True)),
+            reads=by_width(HELD, M * N + targets, 2 * M * N + targets),
             writes=M * N,
-            read_bytes=8 * targets + sympy.Piecewise((0, held), (of_part * parts, True)),
-            write_bytes=8 * targets + sympy.Piecewise((0, held), (8 * M, True)),
+            read_bytes=8 * targets + by_width(HELD, 0, of_part * parts),
+            write_bytes=8 * targets + by_width(HELD, 0, 8 * M),
         )
 
     @override
     def on_chip_elements(self) -> sympy.Expr:
-        return HELD_OR_TILE
+        return by_width(HELD, N, 32 * 4 * PER_LANE)
 
 
 LogSoftmaxOnline = variant(CeGradOnline, LOG_SOFTMAX, beside=())
@@ -213,7 +202,7 @@ def _suits(
     several: bool,
     gradient: bool,
 ) -> bool:
-    """The rule; ``several`` is `has_narrow` of rows that are read by vectors of ``width``."""
+    """The rule, as measured; ``several`` is `has_narrow` of rows read by vectors of ``width``."""
     if CLUSTER.unsupported(shape, dtype, device) is not None:
         return False
     plan, cols = CLUSTER.plan(shape, dtype, width, device), shape[1]
@@ -223,14 +212,12 @@ def _suits(
 class Chooses(RowVariant):
     """One cluster per row where that is faster, else tiles. It has no tunables."""
 
-    on_chip = sympy.Piecewise((N, N <= WIDEST), (ONLINE.on_chip_elements(), True))
+    on_chip = by_width(WIDEST, N, ONLINE.on_chip_elements())
 
     @override
-    def unsupported(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
-        reason = super().unsupported(shape, dtype, device)
-        if reason is None and CLUSTER.unsupported(shape, dtype, device) is not None:
-            return ONLINE.unsupported(shape, dtype, device)
-        return reason
+    def limits(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
+        by_cluster = CLUSTER.unsupported(shape, dtype, device) is None
+        return None if by_cluster else ONLINE.unsupported(shape, dtype, device)
 
     @override
     def run(self, call: Call) -> None:
@@ -246,13 +233,10 @@ CeGradAuto = variant(
     Chooses,
     CROSS_ENTROPY_GRAD,
     moves=Traffic(
-        reads=sympy.Piecewise((M * N + M, N <= WIDEST), (2 * M * N + M, True)),
-        writes=M * N,
-        read_bytes=8 * M,
-        write_bytes=4 * M,
+        by_width(WIDEST, M * N + M, 2 * M * N + M), M * N, read_bytes=8 * M, write_bytes=4 * M
     ),
 )
-OF_AUTO = Traffic(reads=sympy.Piecewise((M * N, N <= WIDEST), (2 * M * N, True)), writes=M * N)
+OF_AUTO = Traffic(by_width(WIDEST, M * N, 2 * M * N), M * N)
 LogSoftmaxAuto = variant(Chooses, LOG_SOFTMAX, moves=OF_AUTO)
 
 
@@ -298,7 +282,7 @@ def _logprob_entropy(logits: torch.Tensor, target: torch.Tensor) -> Pair:
 CeNaive = variant(
     TorchFunction,
     CROSS_ENTROPY,
-    function=staticmethod(_naive),
+    function=_naive,
     backend="eager",
     moves=Traffic(reads=2 * M * N + 2 * M, writes=2 * M * N + 2 * M, read_bytes=8 * M),
     on_chip=sympy.Integer(1),
@@ -306,21 +290,21 @@ CeNaive = variant(
 CeTorch = variant(
     TorchFunction,
     CROSS_ENTROPY,
-    function=staticmethod(partial(F.cross_entropy, reduction="none")),
+    function=partial(F.cross_entropy, reduction="none"),
     moves=Traffic(reads=M * N + M, writes=M * N + M + 1, read_bytes=8 * M),
     on_chip=N,
 )
 CeGradTorch = variant(
     CeTorch,
     CROSS_ENTROPY_GRAD,
-    function=staticmethod(partial(with_gradient, CeTorch.function)),
+    function=partial(with_gradient, CeTorch.function),
     backend="eager",  # log-probabilities are rounded to the dtype before the gradient is taken
     moves=Traffic(reads=3 * M * N + 2 * M + 1, writes=3 * M * N + 2 * M + 1, read_bytes=16 * M),
 )
 LogprobEntropyTorch = variant(
     CeNaive,
     LOGPROB_ENTROPY,
-    function=staticmethod(_logprob_entropy),
+    function=_logprob_entropy,
     moves=Traffic(reads=5 * M * N + 2 * M, writes=3 * M * N + 3 * M, read_bytes=8 * M),
 )
 
@@ -343,38 +327,32 @@ def _loss_and_gradient(logits: torch.Tensor, target: torch.Tensor) -> Pair:
     return loss, _backward(logits, target, lse, torch.ones_like(lse))
 
 
-CeCompiled = variant(CompiledFormula, CROSS_ENTROPY, formula=staticmethod(_loss))
-CeBackwardCompiled = variant(
-    CompiledFormula, CROSS_ENTROPY_BACKWARD, formula=staticmethod(_backward)
-)
-CeGradCompiled = variant(
-    CompiledFormula, CROSS_ENTROPY_GRAD, formula=staticmethod(_loss_and_gradient)
-)
+CeCompiled = variant(CompiledFormula, CROSS_ENTROPY, formula=_loss)
+CeBackwardCompiled = variant(CompiledFormula, CROSS_ENTROPY_BACKWARD, formula=_backward)
+CeGradCompiled = variant(CompiledFormula, CROSS_ENTROPY_GRAD, formula=_loss_and_gradient)
 LogprobEntropyCompiled = variant(
     CompiledFormula,
     LOGPROB_ENTROPY,
-    formula=staticmethod(lambda logits, target: _logprob_entropy(logits.float(), target)),
+    formula=lambda logits, target: _logprob_entropy(logits.float(), target),
 )
 LogSoftmaxTorch = variant(
     TorchFunction,
     LOG_SOFTMAX,
-    function=staticmethod(lambda x: torch.log_softmax(x, dim=1)),
+    function=lambda x: torch.log_softmax(x, dim=1),
     moves=MATRIX,
     on_chip=N,
 )
 LogSumExpTorch = variant(
     TorchFunction,
     LOGSUMEXP,
-    function=staticmethod(lambda x: torch.logsumexp(x, dim=1)),
+    function=lambda x: torch.logsumexp(x, dim=1),
     moves=Traffic(reads=M * N, writes=M),
     on_chip=N,
 )
 LogSoftmaxCompiled = variant(
-    CompiledFormula, LOG_SOFTMAX, formula=staticmethod(lambda x: torch.log_softmax(x, 1))
+    CompiledFormula, LOG_SOFTMAX, formula=lambda x: torch.log_softmax(x, 1)
 )
-LogSumExpCompiled = variant(
-    CompiledFormula, LOGSUMEXP, formula=staticmethod(lambda x: x.float().logsumexp(1))
-)
+LogSumExpCompiled = variant(CompiledFormula, LOGSUMEXP, formula=lambda x: x.float().logsumexp(1))
 
 
 def _backward_of_numbers(
@@ -398,12 +376,10 @@ def _with_gradient(logits: torch.Tensor, target: torch.Tensor) -> tuple[torch.Te
 LogprobEntropyGradTorch = variant(
     LogprobEntropyTorch,
     LOGPROB_ENTROPY_GRAD,
-    function=staticmethod(partial(with_gradient, LogprobEntropyTorch.function)),
+    function=partial(with_gradient, LogprobEntropyTorch.function),
     moves=Traffic(reads=16 * M * N + 6 * M, writes=11 * M * N + 5 * M, read_bytes=16 * M),
 )
 LogprobEntropyBackwardCompiled = variant(
-    CompiledFormula, LOGPROB_ENTROPY_BACKWARD, formula=staticmethod(_backward_of_numbers)
+    CompiledFormula, LOGPROB_ENTROPY_BACKWARD, formula=_backward_of_numbers
 )
-LogprobEntropyGradCompiled = variant(
-    CompiledFormula, LOGPROB_ENTROPY_GRAD, formula=staticmethod(_with_gradient)
-)
+LogprobEntropyGradCompiled = variant(CompiledFormula, LOGPROB_ENTROPY_GRAD, formula=_with_gradient)

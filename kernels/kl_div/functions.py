@@ -1,8 +1,6 @@
 """`kl_div(student, teacher)`: KL divergence between rows of logits, by kernels.
 
-With ``inplace=True`` one call computes loss and gradient, and the backward pass multiplies that by
-the incoming gradient, see `cross_entropy`. PyTorch's operations compute float64 and a teacher that
-wants a gradient.
+PyTorch's operations compute float64 and a teacher that wants a gradient.
 """
 
 from __future__ import annotations

@@ -4,15 +4,12 @@ KL(a‖b) = Σ pₐ·(a − b) − lse(a) + lse(b), where lse is the logarithm o
 Nothing but the loss and the gradient is written: no softmax and no log-softmax is in memory.
 Passes: the loss reads both matrices once, 2MN. With the gradient, rows that a cluster or one tile
 holds are read once, 3MN in all; others stream through tiles twice, 5MN.
-The loss alone is by streams for more than `NARROW` columns, where clusters are slower.
 Idea: a cluster's warps each load their slices of both rows, take their maxima and sums, and send
 the five numbers to all programs of the cluster in one exchange. A stream keeps a maximum and the
 sums of each lane, and rescales them tile by tile. It reads rows of logits of 2²⁹ and more again,
 exactly. Rows may be unaligned (`kernels.vectors`).
 On chip: both rows, or a tile of each. Long rows (`LONG`) with a gradient wait in shared memory
-but for their last chunks, so that an SM holds more of them; float32 rows only where programs of
-eight warps cannot hold them in registers.
-Bits: the cut of a row follows from N, the dtype, the alignment and the card, never from M.
+but for their last chunks, so that an SM holds more of them.
 Source: this project; the online sums of Milakov & Gimelshein 2018, arXiv 1805.02867.
 """
 
@@ -63,7 +60,7 @@ from .operation import KL_DIV, KL_DIV_GRAD
 # Vectors of a streaming program's tile, and warps: of 16-bit rows of up to 64K elements, of others,
 # of rows of shorter vectors; and registers a thread, so that an SM holds 32 warps
 STREAMS, STREAM_REGISTERS = ((256, 4), (512, 8), (2048, 8)), 64
-NARROW = 6144  # elements of a row, up to which a cluster is the faster one for a loss
+NARROW = 6144  # elements of a row up to which a cluster is faster for a loss; then a stream is
 LONG = 49152  # elements of a row with a gradient, beyond which it waits in shared memory
 LOG2E = 1.4426950408889634
 # Of rows that wait there: programs and warps of a cluster, by the bytes of an element; chunks of a
@@ -84,9 +81,8 @@ class KlAuto(OnCluster):
 
     @override
     def __call__(self, student: torch.Tensor, teacher: torch.Tensor) -> Tensors:
-        loss, dstudent = torch.empty(len(student), device=student.device), None
-        if self.operation is KL_DIV_GRAD:
-            dstudent = torch.empty(student.shape, dtype=student.dtype, device=student.device)
+        loss = torch.empty(len(student), device=student.device)
+        dstudent = student.new_empty(student.shape) if self.operation is KL_DIV_GRAD else None
         self.run((1.0, False), student, teacher, loss, dstudent)
         return loss if dstudent is None else (loss, dstudent)
 

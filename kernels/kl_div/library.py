@@ -42,14 +42,14 @@ def _with_gradient(student: torch.Tensor, teacher: torch.Tensor) -> Tensors:
     return (p * (logp - logq)).sum(1), (logq.exp() - p).to(student.dtype)
 
 
-KlCompiled = variant(CompiledFormula, KL_DIV, formula=staticmethod(_in_float32))
-KlGradCompiled = variant(CompiledFormula, KL_DIV_GRAD, formula=staticmethod(_with_gradient))
+KlCompiled = variant(CompiledFormula, KL_DIV, formula=_in_float32)
+KlGradCompiled = variant(CompiledFormula, KL_DIV_GRAD, formula=_with_gradient)
 
 
 KlTorch = variant(
     TorchFunction,
     KL_DIV,
-    function=staticmethod(_loss),
+    function=_loss,
     backend="eager",
     moves=Traffic(reads=8 * M * N, writes=5 * M * N + M),
     on_chip=N,
@@ -57,7 +57,7 @@ KlTorch = variant(
 KlGradTorch = variant(
     KlTorch,
     KL_DIV_GRAD,
-    function=staticmethod(partial(with_gradient, _loss)),
+    function=partial(with_gradient, _loss),
     moves=Traffic(reads=12 * M * N + M, writes=8 * M * N + 2 * M),
 )
 
@@ -108,13 +108,13 @@ KlJsdLiger = variant(  # Liger's Jensen-Shannon loss with β = 0, and what it ta
     KL_DIV,
     library=LIGER,
     published="liger_kernel.backends:dispatch",
-    called=staticmethod(partial(_jsd, False)),
+    called=partial(_jsd, False),
     moves=Traffic(reads=2 * M * N, read_bytes=16 * M * N, write_bytes=24 * M * N + 4 * M),
     on_chip=N,
 )
 KlGradJsdLiger = variant(
     KlJsdLiger,
     KL_DIV_GRAD,
-    called=staticmethod(partial(_jsd, True)),
+    called=partial(_jsd, True),
     moves=Traffic(2 * M * N, M * N, read_bytes=28 * M * N, write_bytes=28 * M * N + 4 * M),
 )

@@ -1,13 +1,13 @@
 """`log_softmax(x)`, `logsumexp(x)` and `logprob_entropy(logits, target)`: kernels for rows.
 
 log-softmax moves 2MN, and its gradient 3MN. logsumexp, and log-probability with entropy, move MN
-and keep one or two numbers per row; their gradient moves 2MN. PyTorch's
-operations compute another dimension or several, empty input, and another dtype of the result.
+and keep one or two numbers per row; their gradient moves 2MN. PyTorch's operations compute another
+dimension or several, empty input, and another dtype of the result.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -25,13 +25,13 @@ from ..calls import (
     padded_like,
 )
 from ..cross_entropy import variants
-from ..cross_entropy.rows import Call, Options, backward
+from ..cross_entropy.rows import Call, Options
 from ..lines import lines
 from ..repeat import TensorSpec, dense
 from ..softmax_backward.variants import LogSoftmaxBackwardAuto
 
 SMALL = (torch.float16, torch.bfloat16)
-GRADIENT = LogSoftmaxBackwardAuto()
+OF_LOG_SOFTMAX, OF_NUMBERS = LogSoftmaxBackwardAuto(), variants.LogprobEntropyBackwardAuto()
 
 
 def log_softmax(x: torch.Tensor, dim: int = -1, dtype: torch.dtype | None = None) -> torch.Tensor:
@@ -139,18 +139,17 @@ def _log_softmax_by_torch(x: Any, dim: Any, dtype: torch.dtype | None) -> torch.
     return torch.log_softmax(x, dim, dtype)
 
 
-def _log_softmax_gradient_work(y: torch.Tensor, *_: Any) -> Callable[..., None]:
-    of = GRADIENT.usual._replace(dim=y.dim() - 1)
-    return lambda *tensors: GRADIENT.into(tensors, of)
-
-
 LOG_SOFTMAX_GRADIENT_OP = RowOp(
-    schema="log_softmax_backward(Tensor y, Tensor dy, int dim, ScalarType dtype) -> Tensor",
-    checked=lambda y, dy, *options: options if y.dtype is dy.dtype else None,
+    schema="log_softmax_backward(Tensor y, Tensor dy) -> Tensor",
+    checked=lambda *_: (),
     answers=lambda y, *_: [dense(y.shape, y.dtype)],
-    work=_log_softmax_gradient_work,
-    by_torch=lambda y, dy, dim, dtype: torch._log_softmax_backward_data(dy, y, dim, dtype),
-    arranged=lambda y, dy, *_: (y.contiguous(), dy.contiguous()),
+    work=lambda *_: (
+        lambda y, dy, dx: OF_LOG_SOFTMAX.into(
+            (as_rows(y), as_rows(dy), as_rows(dx)), OF_LOG_SOFTMAX.usual
+        )
+    ),
+    by_torch=lambda y, dy: torch._log_softmax_backward_data(dy, y, -1, y.dtype),
+    arranged=lambda y, dy: (y.contiguous(), dy.contiguous()),
 )
 LOG_SOFTMAX_OP = RowOp(
     schema="log_softmax(Tensor x, int dim, ScalarType dtype) -> Tensor",
@@ -160,6 +159,7 @@ LOG_SOFTMAX_OP = RowOp(
     by_torch=_log_softmax_by_torch,
     arranged=lambda x, *_: (x if lines(x, x.dim() - 1) else x.contiguous(),),
     gradient=LOG_SOFTMAX_GRADIENT_OP,
+    gradient_options=lambda *_: (),  # rows are along the last dimension
 )
 
 
@@ -229,8 +229,8 @@ def _gradient(options: Options, x: Any, target: Maybe, *rows_and_dx: Any) -> Non
     entropy, lse, first, second, dx = rows_and_dx
     second = None if target is None else second  # without a target the second answer is empty
     target = None if first is None else target
-    call = Call(x, target, options, dlogits=dx, block_size=variants.TILE, num_warps=variants.WARPS)
-    backward(call._replace(entropy=entropy, lse=lse, dlogprob=first, dentropy=second))
+    call = Call(x, target, options, dlogprob=first, entropy=entropy, dentropy=second)
+    OF_NUMBERS.run(call._replace(lse=lse, dlogits=dx))
 
 
 def _gradient_by_torch(

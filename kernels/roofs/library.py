@@ -27,7 +27,7 @@ def _copy(x: torch.Tensor) -> torch.Tensor:
 Copy = variant(
     TorchFunction,
     COPY,
-    function=staticmethod(_copy),
+    function=_copy,
     dtypes=(*Kernel.dtypes, torch.float64),
     moves=Traffic(reads=M * N, writes=M * N),
     on_chip=sympy.Integer(1),
@@ -35,14 +35,14 @@ Copy = variant(
 Add = variant(
     Copy,
     ADD,
-    function=staticmethod(torch.add),
+    function=torch.add,
     moves=Traffic(reads=2 * M * N, writes=M * N),
     on_chip=sympy.Integer(2),
 )
 Matmul = variant(
     TorchFunction,
     MATMUL,
-    function=staticmethod(torch.matmul),
+    function=torch.matmul,
     moves=Traffic(reads=2 * N * EDGE, writes=EDGE * EDGE),
     on_chip=sympy.Integer(1),
 )

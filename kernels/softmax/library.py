@@ -58,7 +58,7 @@ def _naive(x: torch.Tensor) -> torch.Tensor:
 Naive = variant(
     TorchFunction,
     SOFTMAX,
-    function=staticmethod(_naive),
+    function=_naive,
     backend="eager",
     dtypes=DTYPES,
     moves=Traffic(reads=5 * M * N + 2 * M, writes=3 * M * N + 2 * M),
@@ -100,10 +100,10 @@ def _softmax(x: torch.Tensor) -> torch.Tensor:
 TorchSoftmax = variant(
     TorchFunction,
     SOFTMAX,
-    function=staticmethod(_softmax),
+    function=_softmax,
     dtypes=DTYPES,
     moves=Traffic(reads=M * N, writes=M * N),
     on_chip=N,
 )
-Compiled = variant(CompiledFormula, SOFTMAX, formula=staticmethod(_naive), dtypes=DTYPES)
-CompiledSoftmax = variant(CompiledFormula, SOFTMAX, formula=staticmethod(_softmax), dtypes=DTYPES)
+Compiled = variant(CompiledFormula, SOFTMAX, formula=_naive, dtypes=DTYPES)
+CompiledSoftmax = variant(CompiledFormula, SOFTMAX, formula=_softmax, dtypes=DTYPES)

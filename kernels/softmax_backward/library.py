@@ -27,14 +27,13 @@ from ..peer import FLAG_GEMS, LIGER, QUACK, Peer, row_of_liger, row_of_quack
 from ..traffic import M, N, Traffic, by_width
 from .operation import LOG_SOFTMAX_BACKWARD, SOFTMAX_BACKWARD
 
-Gradient = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]  # of y and dy
 WIDEST_TILE = 1024  # of FlagGems: tune_configs.yaml, softmax_inner
 
 
 BackwardTorch = variant(
     TorchFunction,
     SOFTMAX_BACKWARD,
-    function=staticmethod(lambda y, dy: torch.ops.aten._softmax_backward_data(dy, y, 1, y.dtype)),
+    function=lambda y, dy: torch.ops.aten._softmax_backward_data(dy, y, 1, y.dtype),
     dtypes=(*Kernel.dtypes, torch.float64),
     moves=Traffic(reads=2 * M * N, writes=M * N),
     on_chip=2 * N,
@@ -42,7 +41,7 @@ BackwardTorch = variant(
 LogSoftmaxBackwardTorch = variant(
     BackwardTorch,
     LOG_SOFTMAX_BACKWARD,
-    function=staticmethod(lambda y, dy: torch._log_softmax_backward_data(dy, y, 1, y.dtype)),
+    function=lambda y, dy: torch._log_softmax_backward_data(dy, y, 1, y.dtype),
 )
 
 
@@ -52,7 +51,7 @@ def _of_log_softmax(y: torch.Tensor, dy: torch.Tensor) -> torch.Tensor:
 
 
 LogSoftmaxBackwardCompiled = variant(
-    CompiledFormula, LOG_SOFTMAX_BACKWARD, formula=staticmethod(_of_log_softmax), on_chip=2 * N
+    CompiledFormula, LOG_SOFTMAX_BACKWARD, formula=_of_log_softmax, on_chip=2 * N
 )
 
 
@@ -60,9 +59,9 @@ BackwardQuack = variant(  # it chooses cluster and threads itself
     Peer,
     SOFTMAX_BACKWARD,
     library=QUACK,
-    refused=staticmethod(partial(row_of_quack, 2)),
+    refused=partial(row_of_quack, 2),
     published="quack.softmax:softmax_bwd",
-    called=staticmethod(lambda function, y, dy: function(dy, y)),
+    called=lambda function, y, dy: function(dy, y),
     moves=Traffic(reads=2 * M * N, writes=M * N),
     on_chip=2 * N,
 )
@@ -79,7 +78,7 @@ class BackwardLiger(Peer):
     on_chip = 2 * N
 
     @override
-    def function(self, y: torch.Tensor, dy: torch.Tensor) -> Gradient:
+    def function(self, y: torch.Tensor, dy: torch.Tensor) -> Callable[..., torch.Tensor]:
         from liger_kernel.ops.softmax import _softmax_backward
         from liger_kernel.ops.utils import calculate_settings
 
@@ -92,7 +91,7 @@ BackwardFlagGems = variant(  # it tunes its tile itself
     SOFTMAX_BACKWARD,
     library=FLAG_GEMS,
     published="flag_gems.ops:softmax_backward",
-    called=staticmethod(lambda function, y, dy: function(dy, y, 1, y.dtype)),
+    called=lambda function, y, dy: function(dy, y, 1, y.dtype),
     moves=Traffic(reads=by_width(WIDEST_TILE, 2 * M * N, 4 * M * N), writes=M * N),
     on_chip=by_width(WIDEST_TILE, 2 * N, 2 * WIDEST_TILE),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import ClassVar
 
 import torch
@@ -18,14 +19,15 @@ class SoftmaxBackward(Operation):
     outputs = (Array("dx"),)
     row_sums: ClassVar = {"dx": 0.0}
     roof = "add"
+    function: ClassVar[Callable[..., torch.Tensor]] = staticmethod(torch.softmax)
 
     @override
     def make_inputs(
         self, shape: Shape, dtype: torch.dtype, device: torch.device | str, seed: int
     ) -> tuple[torch.Tensor, ...]:
-        """Softmax of standard normal values, and a standard normal gradient."""
+        """The function's answer for standard normal values, and a standard normal gradient."""
         x, dy = super().make_inputs(shape, dtype, device, seed)
-        return torch.softmax(x, dim=-1), dy
+        return self.function(x, dim=-1), dy
 
     @override
     def reference(self, y: torch.Tensor, dy: torch.Tensor) -> torch.Tensor:
@@ -45,14 +47,7 @@ class LogSoftmaxBackward(SoftmaxBackward):
 
     name = "log_softmax_backward"
     row_sums: ClassVar = {}  # exp(y) of a rounded y does not add up to 1
-
-    @override
-    def make_inputs(
-        self, shape: Shape, dtype: torch.dtype, device: torch.device | str, seed: int
-    ) -> tuple[torch.Tensor, ...]:
-        """Log-softmax of standard normal values, and a standard normal gradient."""
-        x, dy = Operation.make_inputs(self, shape, dtype, device, seed)
-        return torch.log_softmax(x, dim=-1), dy
+    function = staticmethod(torch.log_softmax)
 
     @override
     def reference(self, y: torch.Tensor, dy: torch.Tensor) -> torch.Tensor:

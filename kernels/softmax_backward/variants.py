@@ -160,21 +160,19 @@ class BackwardAuto(Gradient):
 
     @override
     def limits(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
-        on_chip = on_chip_by(shape, dtype, device) is not None
-        return None if on_chip else TILES.unsupported(shape, dtype, device)
+        return _chosen_by(shape, dtype, device, False).unsupported(shape, dtype, device)
 
     @override
     def into(self, tensors: Three, of: Of) -> None:
         y, dy, dx = tensors
+        chosen: Gradient = TILES
         if of.dim == y.dim() - 1 and dx.dtype == y.dtype == dy.dtype:
             if y.dim() != 2 and y.is_contiguous() and dy.is_contiguous():
                 y, dy, dx = (t.view(-1, t.shape[-1]) for t in tensors)
                 tensors, of = (y, dy, dx), of._replace(dim=1)
             if y.dim() == 2 and reading(y, dy, dx)[0] * y.element_size() == LONGEST:
-                chosen = on_chip_by(tuple(y.shape), y.dtype, device_of(y), of.fixed)
-                if chosen is not None:
-                    return chosen.into(tensors, of)
-        return TILES.into(tensors, of)
+                chosen = _chosen_by(tuple(y.shape), y.dtype, device_of(y), of.fixed)
+        chosen.into(tensors, of)
 
 
 LogSoftmaxBackwardAuto = variant(
@@ -186,20 +184,13 @@ LogSoftmaxBackwardAuto = variant(
 
 
 @lru_cache(maxsize=4096)
-def on_chip_by(
-    shape: Shape, dtype: torch.dtype, device: Device, fixed: bool = False
-) -> Gradient | None:
-    """The variant for rows of adjacent elements; None if tiles are faster.
-
-    With ``fixed`` it cuts any number of rows alike.
-    """
+def _chosen_by(shape: Shape, dtype: torch.dtype, device: Device, fixed: bool) -> Gradient:
+    """The variant for rows of adjacent elements; ``fixed`` cuts any number of rows alike."""
     unaligned = shape[1] * dtype.itemsize % LONGEST != 0
-    if shape[1] > WIDEST:
-        return None
     narrow = shape[1] <= (NARROW_UNALIGNED if unaligned else NARROW)
     chosen = NARROW_ROWS if narrow else CLUSTER
-    if chosen.unsupported(shape, dtype, device) is not None:
-        return None
+    if shape[1] > WIDEST or chosen.unsupported(shape, dtype, device) is not None:
+        return TILES
     return chosen.for_any_rows(shape[1], dtype, device) if fixed else chosen
 
 
@@ -319,9 +310,7 @@ def _backward_multirow(
 @gluon_jit
 def _of_packed(p, g, total, scale, LOG: gl.constexpr, PACKED: gl.constexpr = False):  # type: ignore[no-untyped-def]
     p, g = distinct(p, PACKED).to(gl.float32), distinct(g, PACKED).to(gl.float32)
-    if LOG:
-        return g - gl.exp2(p * LOG2E) * total
-    return p * (g - total) * scale
+    return _gradient(p, g, total, scale, LOG)
 
 
 @gluon_jit
@@ -349,7 +338,7 @@ def _backward_cluster(  # type: ignore[no-untyped-def]
     if HOW.ends:
         p_at_end = gl.load(first_y + end, mask=at_end, other=0.0).to(gl.float32)
         g_at_end = gl.load(first_dy + end, mask=at_end, other=0.0).to(gl.float32)
-        product_at_end = g_at_end if LOG else p_at_end * g_at_end
+        product_at_end = _term(p_at_end, g_at_end, LOG)
     products = gl.full(row.columns.shape, 0.0, gl.float32, row.columns.type.layout)
     for i in gl.static_range(row.CHUNKS):
         g = distinct(gs[i], HOW.packed).to(gl.float32)
