@@ -28,7 +28,8 @@ HEADS = {"block_m": 32, "block_n": 16, "num_warps": 4}
 # Tiles so small that rows of a few elements take several, and forms that are no kernel of their own
 SMALL: tuple[tuple[str, dict[str, Any]], ...] = (
     *((name, {"block_size": 16}) for name in (*TILED, "backward", "weighted_online")),
-    *((name, {"block_size": 32}) for name in ("attention_io", "exponentials")),
+    ("exponentials", {"block_size": 32}),
+    ("attention_io", {"block_size": 256}),  # rows of 64
     *((f"{name}_online", {"block_size": 64, "num_warps": 1}) for name in ("ce", "ce_backward")),
     *((f"{name}_online", {"block_size": 64}) for name in ("logsumexp", "logprob_entropy")),
     *(("fused_multirow", {"rows_per_program": rows}) for rows in (1, 4, 16)),
