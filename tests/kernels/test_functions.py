@@ -241,7 +241,7 @@ def test_any_call_gets_the_answer_and_gradient_of_float64(
     # PyTorch's own refuses no column and no class
     assume(0 not in x.shape or called not in ("logsumexp", *OF_ROWS))
     assume(called != "cross_entropy" or x.shape[options["dim"] if x.dim() > 1 else 0] > 0)
-    assume(target is None or x.numel() < 9 * max(x.shape[-1], 1))  # a row's program takes a while
+    assume(target is None or x.numel() < 33 * max(x.shape[-1], 1))  # a row's program takes a while
     as_due(x, called, target, **options)
 
 
