@@ -47,6 +47,8 @@ class Where:
 
     def of(self, frame: pd.DataFrame) -> pd.DataFrame:
         """The lines of a frame at these points; a column that the frame lacks is ignored."""
+        if frame.empty:
+            return frame
         here = pd.Series(True, frame.index)
         for name, value in vars(self).items():
             if name not in frame or value is None:
@@ -84,6 +86,8 @@ class Card:
         """
         *tops, ours = self._timed([*top.split(" + "), bottom], where)
         needs = f"needs timed rows of {top} and {bottom} at {where}"
+        if ours.empty:
+            return Points(needs=needs, gain=1)
         rival, sums = tops[0], ["us", "low_us", "high_us"]
         for other in tops[1:]:
             both = rival.merge(other[[*POINT_VISIT, *sums]], on=POINT_VISIT, suffixes=("", "_more"))

@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,7 +16,7 @@ from experiments.data.errors import UserError
 from experiments.data.rows import pack, rows_files
 from experiments.parent.record import Ledger, folder_lock
 from tests.analysis.plausible import row
-from tests.conftest import QUICK, ROOT, Command, Result, command_line, once_each, rows_below, shape
+from tests.conftest import QUICK, ROOT, Command, command_line, once_each, rows_below, shape
 
 KILLS = int(os.environ.get("FAULT_KILLS", "2"))
 SIGNALS = [signal.SIGKILL, signal.SIGTERM, signal.SIGINT]
@@ -42,12 +41,10 @@ def wait_until(
 
 
 @contextmanager
-def running(out: Path, *arguments: str, **how: Any) -> Iterator[subprocess.Popen[str]]:
+def running(out: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
     """The command line in a process of its own, which does not outlive the block."""
     command, quiet = command_line(out, *arguments, *QUICK), subprocess.DEVNULL
-    process = subprocess.Popen(
-        command, cwd=ROOT, stdout=quiet, stderr=subprocess.PIPE, text=True, **how
-    )
+    process = subprocess.Popen(command, cwd=ROOT, stdout=quiet, stderr=subprocess.PIPE, text=True)
     try:
         yield process
     finally:
@@ -100,14 +97,15 @@ def test_ctrl_c_ends_in_one_line_and_keeps_the_rows(tmp_path: Path) -> None:
 
 
 def test_a_disk_that_fills_costs_one_line_and_no_row_that_was_written(
-    sweep: Command, tmp_path: Path
+    sweep: Command,
 ) -> None:
-    out, limit = tmp_path / "out", (10_000, 10_000)
+    whole = resource.getrlimit(resource.RLIMIT_FSIZE)
     # as on a full disk: a file takes so many bytes, and a write beyond fails in its middle
-    fills = {"preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_FSIZE, limit)}
-    with running(out, *ARGUMENTS, **fills) as process:
-        _, errors = process.communicate(timeout=200)
-    full = Result(process.returncode, "", errors, out)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, whole[1]))
+    try:
+        full = sweep(*ARGUMENTS, *QUICK)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, whole)
     assert (full.status, "rows.jsonl: File too large" in full.error) == (1, True)
     before = full.rows
     assert 0 < len(before) < 2 * WIDTHS

@@ -118,10 +118,10 @@ def shapes() -> list[Shape]:
 @pytest.mark.parametrize("card", CARDS.values(), ids=CARDS)
 def test_no_launch_asks_for_more_than_the_card_has(card: Device, launched: Seen) -> None:
     asked = refused = 0
-    half = [*CARDS].index(card.name) // 2 % 2  # of two cards alike, of neighbours the other half
+    third = [*CARDS].index(card.name) % 3  # of three cards alike each another third
     for name in KERNELS:
         kernel = built(name)
-        for shape in shapes()[half::2]:
+        for shape in shapes()[third::3]:
             for dtype in (F32, F16, BF16):
                 place = f"{name} {shape} {dtype} on {card.name}"
                 reason = kernel.unsupported(shape, dtype, card)
