@@ -77,6 +77,7 @@ class KlAuto(OnCluster):
     moves = Traffic(reads=2 * M * N, write_bytes=4 * M)
     on_chip = 2 * N
     matrices = 2
+    row_a_program = True
     limits = Kernel.limits  # a stream takes what a cluster does not
 
     @override

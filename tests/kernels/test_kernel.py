@@ -169,7 +169,7 @@ CASES = [
         *("fused_multirow", {"rows_per_program": 64, "num_warps": 4}, (4096, 513), F32, {}),
         "num_warps=4 leave a lane 512 elements of rows",
     ),
-    ("online", {}, (1 << 31, 1), F16, {}, "2147483647"),
+    *((name, {}, (1 << 31, 1), F16, {}, "2147483647") for name in ("online", "kl_auto")),
     ("fused_multirow", {"rows_per_program": 1}, (1 << 31, 1), F16, {}, "2147483647"),
     ("kl_auto", {}, (64, 1 << 20), F32, {}, None),  # a stream takes what a cluster does not
     *(("cooperative", {}, shape, F32, {}, None) for shape in ((1, 1), (0, 5), (1, 264 * 16384))),
