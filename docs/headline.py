@@ -8,7 +8,7 @@ from scipy.stats import gmean
 from experiments.data.errors import command
 
 SETS = "limits", "attention*", "losses", "*backward", "heads", "public"  # an H200's
-# Some sets have more public kernels than others for these operations, at tuned widths or at any
+# Some sets have more public kernels than others for these operations: at tuned widths, or at any
 HEADS, ANY = "kl_div|logprob|cross_entropy(?!_backward)", ["log_softmax"]
 OWN = """by == 'ours' and sweep.str.contains('heads') == (tuned and operation.str.match(@HEADS)) \
     and sweep.str.contains('pub|fla') == (operation in @ANY or tuned and operation=='logsumexp')"""

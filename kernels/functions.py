@@ -16,7 +16,7 @@ from .device import device_of
 from .lines import MOST, Lines, along, launch_tiles, lines
 from .repeat import ALIGNMENT, dense
 from .softmax.auto import Auto
-from .softmax_backward.variants import BackwardAuto, Of
+from .softmax_backward.variants import BackwardAuto, GradientOptions
 
 AUTO, BACKWARD = {fixed: Auto(fixed) for fixed in (False, True)}, BackwardAuto()
 
@@ -141,8 +141,8 @@ def _work(
 def _gradient_work(
     y: torch.Tensor, dy: torch.Tensor, dim: int, temperature: float, fixed: bool, dtype: torch.dtype
 ) -> Callable[..., None]:
-    of = Of(dim % y.dim(), temperature, fixed)
-    return lambda *tensors: BACKWARD.into(tensors, of)
+    options = GradientOptions(dim % y.dim(), temperature, fixed)
+    return lambda *tensors: BACKWARD.into(tensors, options)
 
 
 def _lines(x: torch.Tensor, dim: int) -> Lines | None:

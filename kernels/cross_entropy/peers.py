@@ -22,8 +22,7 @@ Each forward writes something else, and is compared with other kernels:
   columns, which PyTorch then adds up, MN.
 - FlagGems' writes loss and the weight of each target in float32, then the loss in the dtype of the
   logits: MN. Its tuner times twelve tiles when it first meets a width.
-- Log-softmax: FlagGems' reads rows twice, eight at once by tiles of 256 columns: 3MN. So does its
-  gradient, of the gradient that comes in: 4MN.
+- Log-softmax: FlagGems' reads rows twice, eight at once by tiles of 256 columns: 3MN.
   TileOPs' is as its softmax, and its logsumexp reads a row once, MN.
 On chip: QuACK's row, in a cluster of up to sixteen blocks; else a tile.
 Reductions are none: a loss for each row, gradients of their sum.
@@ -31,7 +30,7 @@ Source: `quack/cross_entropy.py` (`cross_entropy_fwd`, `cross_entropy_bwd`),
 `liger_kernel/ops/cross_entropy.py` (`cross_entropy_forward`),
 `liger_kernel/ops/backends/_cutedsl/cross_entropy.py` (`cross_entropy_loss_and_grad_cutedsl`),
 `flag_gems/fused/cross_entropy_loss.py` (`cross_entropy_loss`) and `flag_gems/ops/log_softmax.py`
-(`log_softmax`, `log_softmax_backward`), of the packages that `kernels.softmax.peers` names;
+(`log_softmax`), of the packages that `kernels.softmax.peers` names;
 `fla/modules/fused_cross_entropy` and `fla/ops/utils/logsumexp.py` (`logsumexp_fwd`) of fla-core;
 `trl/kernels/logprob_entropy.py` (`selective_log_softmax_and_entropy`) of trl.
 """
@@ -51,7 +50,6 @@ from ..device import Device
 from ..kernel import Shape, Tensors, variant, with_gradient
 from ..peer import FLA, FLAG_GEMS, LIGER, LIGER_CUTE, QUACK, TRL, VECTOR_BYTES, Peer, row_of_quack
 from ..softmax.peers import TileOps
-from ..softmax_backward.operation import LOG_SOFTMAX_BACKWARD
 from ..traffic import M, N, Traffic, by_width, parts_of
 from .operation import (
     CROSS_ENTROPY,
@@ -224,13 +222,6 @@ LogSoftmaxFlagGems = variant(
     called=lambda function, x: function(x, dim=1),
     moves=Traffic(reads=2 * M * N, writes=M * N),
     on_chip=sympy.Integer(FLAG_GEMS_COLUMNS),
-)
-LogSoftmaxBackwardFlagGems = variant(  # it tunes its tile itself
-    LogSoftmaxFlagGems,
-    LOG_SOFTMAX_BACKWARD,
-    published="flag_gems.ops:log_softmax_backward",
-    called=lambda function, y, dy: function(dy, y, 1, y.dtype),
-    moves=Traffic(reads=3 * M * N, writes=M * N),
 )
 LogSoftmaxTileOps = variant(TileOps, LOG_SOFTMAX, published="tileops.reduction:LogSoftmaxFwdOp")
 LogSumExpTileOps = variant(

@@ -1,16 +1,18 @@
-"""The gradient of softmax and log-softmax by public libraries: PyTorch's own, and peers'.
+"""The gradients of softmax and log-softmax by PyTorch, torch.compile and public libraries, peers.
 
 Passes: PyTorch's nominally one, 3MN: as in its softmax, narrow rows stay in registers, wider ones
 are read twice. QuACK's and Liger's one, 3MN: rows of y and dy are held whole, by a cluster of up to
 sixteen blocks or by one program. FlagGems' one where N ≤ 1024, the widest tile that its tuner
 tries, else two, 5MN: the sum, then the answer. A narrower tile, if the tuner prefers one, reads
-twice as well.
+twice as well. Its gradient of log-softmax always takes two, and the sum reads dy alone: 4MN.
 On chip: one row each of y and dy, 2N elements; of FlagGems' wider rows two tiles.
-It calls the function behind each library's backward pass, without autograd. FlagGems'
-times five tiles when it first meets a shape, which is before any sample is taken.
-Source: `torch.ops.aten._softmax_backward_data`, which autograd calls for `torch.softmax`;
-`quack/softmax.py` (`softmax_bwd`), `liger_kernel/ops/softmax.py` (`_softmax_backward`),
-`flag_gems/ops/softmax.py` (`softmax_backward`), of the packages that `kernels.softmax.peers` names.
+Each library's function behind its backward pass is called, without autograd. FlagGems' tuner times
+its tiles when it first meets a shape, which is before any sample is taken.
+Source: `torch.ops.aten._softmax_backward_data` and `torch._log_softmax_backward_data`, which
+autograd calls; `quack/softmax.py` (`softmax_bwd`), `liger_kernel/ops/softmax.py`
+(`_softmax_backward`), `flag_gems/ops/softmax.py` (`softmax_backward`) and
+`flag_gems/ops/log_softmax.py` (`log_softmax_backward`), of the packages that
+`kernels.softmax.peers` names.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ import torch
 from typing_extensions import override
 
 from ..compiled import CompiledFormula
+from ..cross_entropy.peers import LogSoftmaxFlagGems
 from ..kernel import Kernel, TorchFunction, variant
 from ..peer import FLAG_GEMS, LIGER, QUACK, Peer, row_of_liger, row_of_quack
 from ..traffic import M, N, Traffic, by_width
@@ -94,4 +97,11 @@ BackwardFlagGems = variant(  # it tunes its tile itself
     called=lambda function, y, dy: function(dy, y, 1, y.dtype),
     moves=Traffic(reads=by_width(WIDEST_TILE, 2 * M * N, 4 * M * N), writes=M * N),
     on_chip=by_width(WIDEST_TILE, 2 * N, 2 * WIDEST_TILE),
+)
+LogSoftmaxBackwardFlagGems = variant(  # it tunes its tile itself
+    LogSoftmaxFlagGems,
+    LOG_SOFTMAX_BACKWARD,
+    published="flag_gems.ops:log_softmax_backward",
+    called=lambda function, y, dy: function(dy, y, 1, y.dtype),
+    moves=Traffic(reads=3 * M * N, writes=M * N),
 )

@@ -63,20 +63,20 @@ WIDEST = 1 << 18  # elements of a row of a cluster; twice as many of 16 bit woul
 Three = tuple[torch.Tensor, torch.Tensor, torch.Tensor]  # y, dy and dx
 
 
-class Of(NamedTuple):
-    """The function that is differentiated, and the bits of its gradient."""
+class GradientOptions(NamedTuple):
+    """What is differentiated: softmax(x / temperature) or log-softmax, along a dimension."""
 
     dim: int = 1
-    temperature: float = 1.0  # of log-softmax 1
+    temperature: float = 1.0  # 1 for log-softmax
     fixed: bool = False  # whether no bit of a row may depend on the number of rows
-    log: bool = False  # whether y is log-softmax's answer
+    log: bool = False  # whether it is log-softmax
 
 
 class Gradient(Kernel):
     """A variant that writes into memory that it is given; here in one pass."""
 
     operation = SOFTMAX_BACKWARD
-    usual: ClassVar[Of] = Of()
+    usual: ClassVar[GradientOptions] = GradientOptions()  # of a call by the harness
     backend = "triton"
     moves = Traffic(reads=2 * M * N, writes=M * N)
     on_chip = 2 * N
@@ -89,12 +89,12 @@ class Gradient(Kernel):
         return dx
 
     @abstractmethod
-    def into(self, tensors: Three, of: Of) -> None:
-        """Writes the gradient of softmax(x / temperature) along a dimension into the last tensor.
+    def into(self, tensors: Three, options: GradientOptions) -> None:
+        """Writes the gradient into the last tensor, dx.
 
-        y is softmax's answer, of at least one element, and dy its gradient. dx is contiguous, and
-        of any floating dtype. A variant of rows takes two dimensions, and `Of.dim` is 1; its own
-        tunables decide what bits depend on.
+        y is the function's answer, of at least one element, and dy its gradient. dx is contiguous,
+        and of any floating dtype. A variant of rows takes two dimensions, and ``dim`` is 1; its own
+        tunables decide whether bits depend on the number of rows.
         """
 
 
@@ -111,10 +111,10 @@ class Backward(Gradient):
     num_warps: Annotated[int | None, power_of_two(1, 32)] = None
 
     @override
-    def into(self, tensors: Three, of: Of) -> None:
-        """See `Gradient`; dimensions before and after `Of.dim` can be merged into one each."""
-        how = of.dim, of.temperature, self.block_size, self.num_warps, of.fixed
-        launch_tiles(_backward, tensors, *how, LOG=of.log)
+    def into(self, tensors: Three, options: GradientOptions) -> None:
+        """See `Gradient`; dimensions before and after ``dim`` can be merged into one each."""
+        how = options.dim, options.temperature, self.block_size, self.num_warps, options.fixed
+        launch_tiles(_backward, tensors, *how, LOG=options.log)
 
 
 @dataclass(frozen=True)
@@ -124,14 +124,14 @@ class BackwardMultirow(Multirow, Gradient):
     widest, most_a_lane = 2048, 64  # elements of y, and as many of dy
 
     @override
-    def into(self, tensors: Three, of: Of) -> None:
+    def into(self, tensors: Three, options: GradientOptions) -> None:
         """See `Gradient`; ``dx`` begins at a multiple of 16 bytes."""
         y, dy, dx = tensors
         (rows, cols), elements = y.shape, vector(y, dy)
         programs, how, warps = self.cut(y, elements)
         strides = [(t.stride(0) // elements, t.stride(1)) for t in (y, dy)]
-        arguments = (y, dy, dx, rows, cols // elements, *strides, 1 / of.temperature)
-        constants = {"HOW": how, "LOG": of.log}
+        arguments = (y, dy, dx, rows, cols // elements, *strides, 1 / options.temperature)
+        constants = {"HOW": how, "LOG": options.log}
         launch(_backward_multirow, (programs,), arguments, constants, num_warps=warps)
 
 
@@ -142,9 +142,9 @@ class BackwardCluster(OnCluster, Gradient):
     matrices = 2
 
     @override
-    def into(self, tensors: Three, of: Of) -> None:
+    def into(self, tensors: Three, options: GradientOptions) -> None:
         y, dy, dx = tensors
-        self.launch_rows(_backward_cluster, (y, dy), dx, 1 / of.temperature, LOG=of.log)
+        self.launch_rows(_backward_cluster, (y, dy), dx, 1 / options.temperature, LOG=options.log)
 
 
 NARROW_ROWS, CLUSTER, TILES = BackwardMultirow(), BackwardCluster(), Backward()
@@ -160,25 +160,26 @@ class BackwardAuto(Gradient):
 
     @override
     def limits(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
-        return _chosen_by(shape, dtype, device, False).unsupported(shape, dtype, device)
+        chosen = _chosen_by(shape, dtype, device, self.usual.fixed)
+        return chosen.unsupported(shape, dtype, device)
 
     @override
-    def into(self, tensors: Three, of: Of) -> None:
+    def into(self, tensors: Three, options: GradientOptions) -> None:
         y, dy, dx = tensors
         chosen: Gradient = TILES
-        if of.dim == y.dim() - 1 and dx.dtype == y.dtype == dy.dtype:
+        if options.dim == y.dim() - 1 and dx.dtype == y.dtype == dy.dtype:
             if y.dim() != 2 and y.is_contiguous() and dy.is_contiguous():
                 y, dy, dx = (t.view(-1, t.shape[-1]) for t in tensors)
-                tensors, of = (y, dy, dx), of._replace(dim=1)
+                tensors, options = (y, dy, dx), options._replace(dim=1)
             if y.dim() == 2 and reading(y, dy, dx)[0] * y.element_size() == LONGEST:
-                chosen = _chosen_by(tuple(y.shape), y.dtype, device_of(y), of.fixed)
-        chosen.into(tensors, of)
+                chosen = _chosen_by(tuple(y.shape), y.dtype, device_of(y), options.fixed)
+        chosen.into(tensors, options)
 
 
 LogSoftmaxBackwardAuto = variant(
     BackwardAuto,
     LOG_SOFTMAX_BACKWARD,
-    usual=Of(fixed=True, log=True),
+    usual=GradientOptions(fixed=True, log=True),
     moves=Traffic(reads=by_width(WIDEST, 2 * M * N, 3 * M * N), writes=M * N),
 )
 
@@ -341,8 +342,8 @@ def _backward_cluster(  # type: ignore[no-untyped-def]
         product_at_end = _term(p_at_end, g_at_end, LOG)
     products = gl.full(row.columns.shape, 0.0, gl.float32, row.columns.type.layout)
     for i in gl.static_range(row.CHUNKS):
-        g = distinct(gs[i], HOW.packed).to(gl.float32)
-        products += g if LOG else distinct(ps[i], HOW.packed).to(gl.float32) * g
+        p = distinct(ps[i], HOW.packed).to(gl.float32)
+        products += _term(p, distinct(gs[i], HOW.packed).to(gl.float32), LOG)
     total = summed_up(products, product_at_end, VECTOR)
     if SLICES > 1:
         total = total_of(total, slots)
