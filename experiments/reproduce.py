@@ -35,10 +35,15 @@ def _reproduce(rows: Path, out: Path, dry_run: bool) -> int:
     roots = {path.parent: out / path.parent.relative_to(rows) for path in rows.rglob("sweep.json")}
     if {*roots} & {*roots.values()}:
         raise UserError(f"--out {out} is a recorded sweep itself; name another folder")
-    every = [(to, [*_jobs_of(root, to, dry_run)]) for root, to in sorted(roots.items())]
+    every = [(to, [*_jobs_of(root, to)]) for root, to in sorted(roots.items())]
     sweeps = [(to, jobs) for to, jobs in every if jobs]
     if not sweeps:
         raise UserError(f"{rows}: no rows with their sweep.json; name a sweep's folder")
+    if dry_run:  # on any machine, with the card or without
+        listed = [(len(old), to / job.name) for to, jobs in sweeps for job, old in jobs]
+        print(*(f"{points:7,} {job.relative_to(out)}" for points, job in listed), sep="\n")
+        print(f"{sum(points for points, _ in listed):7,} points to measure again")
+        return 0
     reasons = Counter[str]()
     for to, jobs in sweeps:
         with suppress(SweepFailed):  # what failed has another status, or no row
@@ -46,8 +51,6 @@ def _reproduce(rows: Path, out: Path, dry_run: bool) -> int:
         again = {(one.name, at): row for one in recorded_jobs(to) for at, row in one.last.items()}
         for job, old in jobs:
             reasons.update(deviation(row, again.get((job.name, at))) for at, row in old.items())
-    if dry_run:
-        return 0
     print(f"\n{reasons.pop('', 0):,} points were measured again as recorded.")
     for reason, count in reasons.most_common():
         print(f"{count:,} could not be reproduced: {reason}")
@@ -56,13 +59,13 @@ def _reproduce(rows: Path, out: Path, dry_run: bool) -> int:
     return max(compared.returncode, int(bool(reasons)))
 
 
-def _jobs_of(root: Path, out: Path, dry_run: bool) -> Iterator[tuple[Job, dict[Visit, Row]]]:
+def _jobs_of(root: Path, out: Path) -> Iterator[tuple[Job, dict[Visit, Row]]]:
     """Jobs that measure exactly a sweep's recorded points, each with its points' last rows."""
     found = [(one, one.last) for one in recorded_jobs(root) if one.rows]
     rounds = 1 + max((visit[3] for _, rows in found for visit in rows), default=0)
     # the folder may be a stranger's: no tracker runs, and only kernels of kernels/ are loaded
-    ours = {"out": str(out), "dry_run": dry_run, "rounds": rounds, "tracker": {"backend": "none"}}
-    ours |= {"only_failed": False, "only_beside": False, "overwrite": False}
+    ours = {"out": str(out), "rounds": rounds, "tracker": {"backend": "none"}}
+    ours |= dict.fromkeys(("dry_run", "only_failed", "only_beside", "overwrite"), False)
     for one, rows in found:
         new = one.rows[-1]
         try:

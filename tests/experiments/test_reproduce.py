@@ -40,7 +40,7 @@ def test_exactly_the_recorded_points_are_measured_again_under_their_keys(
     again = tmp_path / "again"
     command = ["--rows", str(folder), "--out", str(again)]
     assert main([*command, "--dry-run"]) == 0
-    assert "12 points to measure in 2 rounds" in capfd.readouterr().out
+    assert "     12 points to measure again" in capfd.readouterr().out
     assert rows_files(again) == []
     compared: list[list[str]] = []
 
