@@ -102,7 +102,8 @@ class OnCluster(Kernel):
         unit = 1 if ends else width
         strides = [(each.stride(0) // unit, each.stride(1)) for each in inputs]
         arguments = (*matrices, cols // unit, *strides, *more)
-        plan.launch(function, rows, arguments, plan.how(x, width, ends), **constants)
+        how = {"HOW": plan.how(x, width, ends)}
+        launch(function, (rows,), arguments, how | constants, **plan.options)
 
     @override
     def limits(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
@@ -145,21 +146,10 @@ class Cut:
         even, hints = x.shape[1] == self.chunks * self.chunk, (load_hint(x), store_hint(x))
         return How(self.chunks, self.shared, width, even, ends, self.packed, *hints)
 
-    def launch(
-        self,
-        function: Any,
-        clusters: int,
-        arguments: Sequence[Any],
-        how: tuple[Any, ...],
-        registers: int | None = None,
-        **constants: Any,
-    ) -> None:
-        """Launches a kernel of so many clusters, with HOW and other constants.
-
-        ``registers`` are a thread's; None leaves them to the compiler.
-        """
-        options = {"num_warps": self.warps, "num_ctas": self.programs, "maxnreg": registers}
-        launch(function, (clusters,), arguments, {"HOW": how, **constants}, **options)
+    @property
+    def options(self) -> dict[str, int]:
+        """Triton's options for a launch of such clusters."""
+        return {"num_warps": self.warps, "num_ctas": self.programs}
 
     def resident(self, width: int, device: Device) -> int:
         """Programs that the device holds at once, limited by registers and shared memory."""

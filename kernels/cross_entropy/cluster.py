@@ -48,7 +48,7 @@ from ..cluster.row import (
 from ..device import REGISTER_STEP, Device, device_of, largest_cluster, resident_programs
 from ..kernel import Shape, variant
 from ..language import LOG2E, constant, gl, gluon_jit, next_power_of_two, tl
-from ..launch import beyond_l2
+from ..launch import beyond_l2, launch
 from ..traffic import M, N, Traffic
 from ..vectors import LONGEST
 from . import rows as streaming
@@ -165,7 +165,8 @@ class RowCluster(OnCluster, RowVariant):
             Sizes(rows, cols // unit, x.stride(0) // unit, x.stride(1), *strides, ignored),
             Numbers(inverse, 1 / in_cap, smoothing, smoothing / cols, options.z_loss),
         )
-        plan.launch(_rows, -(-rows // at_once), arguments, how, registers)
+        clusters, asked = -(-rows // at_once), {**plan.options, "maxnreg": registers}
+        launch(_rows, (clusters,), arguments, {"HOW": how}, **asked)
 
 
 @lru_cache(maxsize=4096)

@@ -125,7 +125,8 @@ class KlAuto(OnCluster):
             plan = _plan_of(self, *kind)
         if plan is not None:
             how = Constants(plan.how(student, parts.vector, parts.ends), reverse, each)
-            return plan.launch(_on_cluster, rows, arguments, how, _registers_of(plan))
+            asked = {**plan.options, "maxnreg": _registers_of(plan)}
+            return launch(_on_cluster, (rows,), arguments, {"HOW": how}, **asked)
         wide = longest == 4 or cols > 1 << 16
         lanes, warps = STREAMS[wide if parts.vector == longest else 2]
         lanes = max(32, min(lanes, next_power_of_two(-(-cols // parts.vector))))
