@@ -106,12 +106,8 @@ class RowCluster(OnCluster, RowVariant):
         return plan_of(shape[1], dtype.itemsize, width, device, self.programs, self.num_warps)
 
     @override
-    def run(self, call: Call, mean: bool = False) -> None:
+    def run(self, call: Call) -> None:
         """See `RowVariant`; there is no ``weight``, and ``dloss`` is contiguous or one number.
-
-        Args:
-            call: What is computed.
-            mean: Whether ``lse`` is kept by a loss, and ``lse[M]`` multiplies the gradient.
 
         Raises:
             ValueError: a row does not fit on chip; strided columns fit less.
@@ -158,10 +154,11 @@ class RowCluster(OnCluster, RowVariant):
             logarithm=call.y is not None,
             capped=capped,
             each=dloss is not None and dloss.numel() > 1,
-            mean=mean,
+            mean=call.known and call.mean,
         )
+        lse = None if call.known and not call.mean else call.lse  # it is computed anew
         arguments = (
-            *(x, call.target, call.of_target, call.entropy, written, call.lse, dloss),
+            *(x, call.target, call.of_target, call.entropy, written, lse, dloss),
             Sizes(rows, cols // unit, x.stride(0) // unit, x.stride(1), *strides, ignored),
             Numbers(inverse, 1 / in_cap, smoothing, smoothing / cols, options.z_loss),
         )

@@ -234,32 +234,33 @@ class _Loss:
         self.options = Options(*numbers)
         self.reduced, self.mean = reduction != "none", reduction == "mean"
 
+    def _call(self, logits: Any, target: Any, weight: Maybe = None) -> Call:
+        return Call(logits, target, self.options, weight, mean=self.mean)
+
     def __call__(
         self, logits: Any, target: Any, weight: Maybe, loss: Any, kept: Maybe = None
     ) -> None:
         losses = _one_per_row(logits) if self.reduced else loss
-        call = Call(logits, target, self.options, weight, loss=losses, lse=kept)
+        call = self._call(logits, target, weight)._replace(loss=losses, lse=kept)
         variants.run(call)
         if self.reduced:
-            reduce_losses(call, self.mean, loss)
+            reduce_losses(call, loss)
 
     def both(self, logits: Any, target: Any, *rest: Any) -> None:
         """The loss, and over the logits the gradient for an incoming gradient of 1."""
         *weight, loss = rest  # there may be no weight
-        call = Call(logits, target, self.options, *weight)
+        call = self._call(logits, target, *weight)
         if self.mean:
             scale = workspace((1,), _wide(logits), logits.device)
-            reduce_losses(call, True, scale)
+            reduce_losses(call, scale)
             call = call._replace(dloss=scale)
         call = call._replace(loss=_one_per_row(logits), dlogits=logits)
         variants.run(call)
-        reduce_losses(call, self.mean, loss)
+        reduce_losses(call, loss)
 
-    def backward(
-        self, logits: Any, target: Any, weight: Any, kept: Any, dloss: Any, dlogits: Any
-    ) -> None:
-        call = Call(logits, target, self.options, weight, dloss, lse=kept, dlogits=dlogits)
-        variants.backward(call, self.mean)
+    def backward(self, *given: Any) -> None:
+        *rows, kept, dloss, dlogits = given
+        variants.run(self._call(*rows)._replace(lse=kept, dloss=dloss, dlogits=dlogits))
 
 
 def _both(plan: CallPlan, *rows: Any) -> None:

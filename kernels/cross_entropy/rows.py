@@ -70,18 +70,19 @@ class Call(NamedTuple):
     weight: torch.Tensor | None = None  # (N,), one weight per class
     # the gradient of the loss, of any floating dtype and stride, or one number; None for ones
     dloss: torch.Tensor | None = None
+    mean: bool = False  # whether losses are averaged, see `reduce_losses`
     loss: torch.Tensor | None = None
     logprob: torch.Tensor | None = None  # log p[target]; with `entropy`
     entropy: torch.Tensor | None = None  # −Σ p·log p; not with `loss`
     lse: torch.Tensor | None = None  # logsumexp(z); with a loss 0 for an ignored row
     dlogits: torch.Tensor | None = None  # the gradient, like the logits, or the logits themselves
     y: torch.Tensor | None = None  # log-softmax, like the logits; not with `dlogits`
-    # for `backward`, of any stride: the gradient of `logprob`, or without a target of `lse`
+    # of any stride: the gradient of `logprob`, or without a target of `lse`
     dlogprob: torch.Tensor | None = None
-    dentropy: torch.Tensor | None = None  # for `backward`: the gradient of `entropy`
+    dentropy: torch.Tensor | None = None  # the gradient of `entropy`
     block_size: int | None = None  # elements of a tile of wide rows; None decides by the width
     num_warps: int | None = None  # warps per program; None decides by the width
-    weight_sum: torch.Tensor | None = None  # `run` and `backward` fill it in, for smoothing
+    weight_sum: torch.Tensor | None = None  # `run` fills it in, for smoothing
 
     @property
     def kind(self) -> str:
@@ -96,6 +97,11 @@ class Call(NamedTuple):
         if self.kind == "loss" and self.options.label_smoothing:
             return "added"
         return "weighted" if self.kind == "numbers" else ""
+
+    @property
+    def known(self) -> bool:
+        """Whether ``lse``, and with ``dentropy`` ``entropy``, are known: a gradient by itself."""
+        return self.dlogits is not None and self.loss is None
 
     @property
     def of_target(self) -> torch.Tensor | None:
@@ -138,15 +144,22 @@ class RowVariant(Kernel):
 
 
 def run(call: Call) -> None:
-    """Writes all results for which a call has memory."""
-    call = _with_weight_sum(call)
+    """Writes all results for which a call has memory.
+
+    Where rows of a gradient by itself are aligned differently from the rows of the logits, both
+    move by shorter vectors.
+    """
+    if call.weight is not None and call.options.label_smoothing:
+        call = call._replace(weight_sum=call.weight.sum(dtype=torch.float64))
     x, y, (rows, cols) = call.x, call.matrix, call.x.shape
+    if call.known:
+        return _elementwise(call, None) if x.numel() > 0 else None
     if x.numel() == 0:  # no columns: the result of PyTorch
         nothing = (call.lse, float("-inf")), (call.of_target, float("nan")), (call.entropy, 0.0)
         for result, value in nothing:
             if result is not None:
                 result.fill_(value)
-        return
+        return None
     plan = layout(x) if y is None else layout(x, y)
     held = y is not None and cols <= (HELD if plan.vector > 1 else HELD_SINGLY)
     kept, read = y is not None and not held, call
@@ -169,24 +182,15 @@ def run(call: Call) -> None:
         _launch(How("join", kept=kept), read, plan, of_a_warp, sums)
     if kept:
         _elementwise(call._replace(loss=None, lse=None), sums)
+    return None
 
 
-def backward(call: Call, mean: bool = False) -> None:
-    """Writes the gradient of the logits from ``lse``, and with ``dentropy`` from ``entropy``.
-
-    With ``mean``, ``dloss`` is multiplied by ``lse[M]``, which `reduce_losses` wrote. If rows of
-    ``dlogits`` are aligned differently from the rows of the logits, both move by shorter vectors.
-    """
-    if call.x.numel() > 0:
-        _elementwise(_with_weight_sum(call), None, mean)
-
-
-def reduce_losses(call: Call, mean: bool, out: torch.Tensor) -> None:
+def reduce_losses(call: Call, out: torch.Tensor) -> None:
     """Writes the sum of all losses into ``out``, one number; always adds in the same order.
 
-    With ``mean`` it divides by Σ weight[target] over the rows that are not ignored (NaN if there is
-    none) and writes the inverse of that sum into ``lse[M]``, if there is ``lse``. Without a loss
-    the sum is 1.
+    For the mean it divides by Σ weight[target] over the rows that are not ignored (NaN if there is
+    none) and writes the inverse of that sum into ``lse[M]``, if there is ``lse``: the known
+    gradient is multiplied by it. Without a loss the sum is 1.
     """
     target, weight = call.target, call.weight
     cols = 0 if weight is None else weight.numel()
@@ -194,7 +198,7 @@ def reduce_losses(call: Call, mean: bool, out: torch.Tensor) -> None:
         _reduce,
         (1,),
         (call.loss, target, weight, out, call.lse, len(call.x), cols, call.options.ignore_index),
-        {"MEAN": mean, "BLOCK": 4096},
+        {"MEAN": call.mean, "BLOCK": 4096},
         num_warps=16,
     )
 
@@ -242,13 +246,7 @@ def cut(cols: int, vector: int, held: bool, block_size: int | None, num_warps: i
     return Cut(rows, lanes, pieces, tiles, chunks, warps)
 
 
-def _with_weight_sum(call: Call) -> Call:
-    if call.weight is None or not call.options.label_smoothing:
-        return call
-    return call._replace(weight_sum=call.weight.sum(dtype=torch.float64))
-
-
-def _elementwise(call: Call, sums: torch.Tensor | None, mean: bool = False) -> None:
+def _elementwise(call: Call, sums: torch.Tensor | None) -> None:
     """Writes a call's matrix, a tile a program, from each row's sums, or else its ``lse``."""
     x, y, block = call.x, call.matrix, call.block_size or ELEMENTS
     assert y is not None
@@ -258,7 +256,8 @@ def _elementwise(call: Call, sums: torch.Tensor | None, mean: bool = False) -> N
     lanes = min(32 if a_warp else 32 * warps, next_power_of_two(vectors))
     pieces = max(1, min(block // (lanes * plan.vector), -(-vectors // lanes)))
     parts = Cut(32 * warps // lanes, lanes, pieces, 1, chunks, warps)
-    how = How("elements", split=chunks, mean=mean, kept=sums is not None)
+    kept = sums is not None
+    how = How("elements", split=chunks, mean=call.mean and not kept, kept=kept)
     _launch(how, call, plan, parts, sums)
 
 

@@ -104,13 +104,13 @@ LogSumExpOnline = variant(Streaming, LOGSUMEXP, moves=A_NUMBER)
 
 
 class CeBackward(Streaming):
-    """The gradient of a known logsumexp, see `backward`; tiles have 2048 elements if not asked."""
+    """The gradient of a known logsumexp, see `run`; tiles have 2048 elements if not asked."""
 
     operation = CROSS_ENTROPY_BACKWARD
 
     @override
     def run(self, call: Call) -> None:
-        backward(call._replace(block_size=self.block_size, num_warps=self.num_warps))
+        run(call._replace(block_size=self.block_size, num_warps=self.num_warps))
 
     @override
     def traffic(self) -> Traffic:
@@ -163,31 +163,26 @@ CLUSTER, ONLINE = CeCluster(), CeOnline()  # for what all of their kind have in 
 
 def run(call: Call) -> None:
     """Like `rows.run`, by clusters where they are faster; these read ignored rows too."""
+    dloss = call.dloss
+    if dloss is not None and dloss.numel() > 1 and dloss.stride(0) == 0:  # one number, expanded
+        call = call._replace(dloss=dloss[:1])
     if clustered(call):
         CLUSTER.run(call)
     else:
         rows.run(call)
 
 
-def backward(call: Call, mean: bool = False) -> None:
-    """Like `rows.backward`; a cluster that holds a short row computes its logsumexp anew."""
-    dloss = call.dloss
-    if dloss is not None and dloss.numel() > 1 and dloss.stride(0) == 0:  # one number, expanded
-        dloss = dloss[:1]
-        call = call._replace(dloss=dloss)
-    dense, asked = dloss is None or dloss.is_contiguous(), call.block_size or call.num_warps
-    short = call.kind == "loss" and call.x.shape[1] <= SHORT_ROW and dense and not asked
-    if short and clustered(call):
-        CLUSTER.run(call if mean else call._replace(lse=None), mean)
-    else:
-        rows.backward(call, mean)
-
-
 def clustered(call: Call) -> bool:
-    """Whether `run` uses clusters; the answer does not depend on M."""
-    x, written = call.x, call.matrix
-    if x.numel() == 0 or call.weight is not None:
+    """Whether `run` uses clusters; the answer does not depend on M.
+
+    A cluster that holds a short row computes its known logsumexp anew.
+    """
+    x, written, dloss = call.x, call.matrix, call.dloss
+    dense, asked = dloss is None or dloss.is_contiguous(), call.block_size or call.num_warps
+    if x.numel() == 0 or call.weight is not None or asked or not dense:
         return False  # streaming alone takes these
+    if call.known and (call.kind != "loss" or x.shape[1] > SHORT_ROW):
+        return False
     (width, ends), shape = reading(x, written), (x.shape[0], x.shape[1])
     several, gradient = has_narrow(call, width, ends), call.dlogits is not None
     return _suits(shape, x.dtype, device_of(x), width, several, gradient)
@@ -249,7 +244,7 @@ class LogprobEntropyBackwardAuto(RowVariant):
 
     @override
     def run(self, call: Call) -> None:
-        rows.backward(call._replace(block_size=TILE, num_warps=WARPS))
+        rows.run(call._replace(block_size=TILE, num_warps=WARPS))
 
 
 class LogprobEntropyGradAuto(Chooses):
