@@ -141,17 +141,11 @@ def row_of_slices(values, slots, FURTHER: gl.constexpr, LATE: gl.constexpr = Tru
 
 
 @gluon_jit
-def total_of(summed, slots):  # type: ignore[no-untyped-def]
-    """The row's sum of all slices' sums."""
-    PTX: gl.constexpr = totals(gl.num_ctas(), gl.num_warps(), 1)
-    return _exchanged(PTX, (summed,), slots)[0]
-
-
-@gluon_jit
-def both_totals_of(one, other, slots):  # type: ignore[no-untyped-def]
-    """The row's sums of two of all slices' sums, in one message."""
-    PTX: gl.constexpr = totals(gl.num_ctas(), gl.num_warps(), 2)
-    return _exchanged(PTX, (one, other), slots)
+def totals_of(sums, slots):  # type: ignore[no-untyped-def]
+    """The row's sums from each slice's, one or two, in one message."""
+    COUNT: gl.constexpr = len(sums)
+    PTX: gl.constexpr = totals(gl.num_ctas(), gl.num_warps(), COUNT)
+    return _exchanged(PTX, sums, slots)
 
 
 @gluon_jit
@@ -237,39 +231,30 @@ def highest_of(held, waiting, SHARED: gl.constexpr, TOGETHER: gl.constexpr, WAIT
 
 
 @gluon_jit
-def largest(values, at_end, VECTOR: gl.constexpr):  # type: ignore[no-untyped-def]
-    """The maximum of each slice: of its tile, and of its lanes' elements at the row's ends."""
-    return _of_slice(values, at_end, VECTOR, gl.max)
+def of_slices(values, at_end, VECTOR: gl.constexpr, reduce: gl.constexpr):  # type: ignore[no-untyped-def]
+    """The maximum or sum of each slice: of its tile, and of its lanes' elements at a row's ends.
 
-
-@gluon_jit
-def summed_up(values, at_end, VECTOR: gl.constexpr):  # type: ignore[no-untyped-def]
-    """The sum of each slice, likewise."""
-    return _of_slice(values, at_end, VECTOR, gl.sum)
-
-
-@gluon_jit
-def _of_slice(values, at_end, VECTOR: gl.constexpr, reduce: gl.constexpr):  # type: ignore[no-untyped-def]
+    ``reduce`` is `gl.max` or `gl.sum`.
+    """
     if at_end is None:
         result = reduce(values, axis=1)
     else:
         single: gl.constexpr = at_end.type.layout
-        lanes = reduce(gl.reshape(values, [values.shape[0], 32, VECTOR]), axis=2)
-        lanes = gl.convert_layout(lanes, single, assert_trivial=True)
+        tile: gl.constexpr = values.type.layout
+        lanes = of_lanes(values, VECTOR, single, reduce)
         lanes = gl.maximum(lanes, at_end) if reduce == gl.max else lanes + at_end
-        of_slice: gl.constexpr = gl.SliceLayout(1, values.type.layout)
-        result = gl.convert_layout(reduce(lanes, axis=1), of_slice)
+        result = of_lanes_joined(lanes, tile, reduce)
     return result
 
 
 @gluon_jit
-def of_lanes(values, VECTOR: gl.constexpr, single: gl.constexpr):  # type: ignore[no-untyped-def]
-    """The sum of each lane's elements of a tile, which takes fewer registers than the tile."""
-    lanes = gl.sum(gl.reshape(values, [values.shape[0], 32, VECTOR]), axis=2)
+def of_lanes(values, VECTOR: gl.constexpr, single: gl.constexpr, reduce: gl.constexpr):  # type: ignore[no-untyped-def]
+    """The maximum or sum of each lane's elements of a tile, fewer registers than the tile's."""
+    lanes = reduce(gl.reshape(values, [values.shape[0], 32, VECTOR]), axis=2)
     return gl.convert_layout(lanes, single, assert_trivial=True)
 
 
 @gluon_jit
-def of_lanes_summed(lanes, tile: gl.constexpr):  # type: ignore[no-untyped-def]
-    """The sum of each slice from the sums of its lanes, for tiles of the layout ``tile``."""
-    return gl.convert_layout(gl.sum(lanes, axis=1), gl.SliceLayout(1, tile))
+def of_lanes_joined(lanes, tile: gl.constexpr, reduce: gl.constexpr):  # type: ignore[no-untyped-def]
+    """The maximum or sum of each slice from its lanes', for tiles of the layout ``tile``."""
+    return gl.convert_layout(reduce(lanes, axis=1), gl.SliceLayout(1, tile))

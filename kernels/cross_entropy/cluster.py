@@ -37,12 +37,11 @@ from ..cluster.row import (
     distinct,
     ends_of,
     in_registers,
-    largest,
+    of_slices,
     row_at,
     row_number,
     row_of_slices,
     slots_of,
-    summed_up,
     unpacked,
 )
 from ..device import REGISTER_STEP, Device, device_of, largest_cluster, resident_programs
@@ -603,7 +602,7 @@ def _statistics(  # type: ignore[no-untyped-def]
     """A row's `Statistics`; see `_exponentials`; of its ends exponentials and z."""
     row, at_end = here.row, here.at_end
     highest, total = _highest(values, row, HOW)
-    maximum = largest(highest, value_at_end, HOW.row.vector)
+    maximum = of_slices(highest, value_at_end, HOW.row.vector, gl.max)
     maximum = _capped(maximum, numbers.inverse_cap, HOW.capped)  # the cap is monotonic
     if HOW.kind == "lse" and not HOW.logarithm:  # logsumexp of +∞ is +∞; a loss would be NaN
         maximum = gl.minimum(maximum, LARGEST)
@@ -628,9 +627,9 @@ def _statistics(  # type: ignore[no-untyped-def]
         if HOW.further == "added":
             further_at_end = gl.where(at_end, value_at_end, 0.0)
     # passes NaN on, because Triton's maximum ignores it
-    summed = summed_up(total, exponential_at_end, HOW.row.vector)
+    summed = of_slices(total, exponential_at_end, HOW.row.vector, gl.sum)
     if HOW.further != "":
-        further = summed_up(further, further_at_end, HOW.row.vector)
+        further = of_slices(further, further_at_end, HOW.row.vector, gl.sum)
     maximum, scaled = maximum * numbers.inverse, shift * numbers.inverse
     if HOW.alone:
         quotient, row_maximum = 1.0 / summed, scaled

@@ -29,9 +29,9 @@ from ..cluster.row import (
     ends_of,
     highest_of,
     in_registers,
-    largest,
     of_lanes,
-    of_lanes_summed,
+    of_lanes_joined,
+    of_slices,
     row_at,
     row_number,
     row_of_slices,
@@ -297,9 +297,9 @@ def _statistics(a, b, row, scales, slots, MEAN: gl.constexpr, HOW: gl.constexpr)
         wide_a, wide_b = _chunk(a, i, HOW), _chunk(b, i, HOW)
         power = _power(wide_a, base_a)
         if MEAN:
-            further += of_lanes(_weighted(power, wide_a - wide_b), row.VECTOR, single)
-        sum_a += of_lanes(power, row.VECTOR, single)
-        sum_b += of_lanes(_power(wide_b, base_b), row.VECTOR, single)
+            further += of_lanes(_weighted(power, wide_a - wide_b), row.VECTOR, single, gl.sum)
+        sum_a += of_lanes(power, row.VECTOR, single, gl.sum)
+        sum_b += of_lanes(_power(wide_b, base_b), row.VECTOR, single, gl.sum)
     if HOW.row.ends:
         power = _power(a.end, base_a)
         if MEAN:
@@ -307,9 +307,9 @@ def _statistics(a, b, row, scales, slots, MEAN: gl.constexpr, HOW: gl.constexpr)
         sum_a += power
         sum_b += _power(b.end, base_b)
     of_slice: gl.constexpr = row.columns.type.layout
-    sum_a = of_lanes_summed(sum_a, of_slice) * base_a.fix
-    sum_b = of_lanes_summed(sum_b, of_slice) * base_b.fix
-    further = of_lanes_summed(further, of_slice) * base_a.fix
+    sum_a = of_lanes_joined(sum_a, of_slice, gl.sum) * base_a.fix
+    sum_b = of_lanes_joined(sum_b, of_slice, gl.sum) * base_b.fix
+    further = of_lanes_joined(further, of_slice, gl.sum) * base_a.fix
     most_a, most_b = most_a * scales.inverse, most_b * scales.inverse
     if slots is not None:
         numbers = (most_a, sum_a, further, most_b, sum_b)
@@ -326,7 +326,7 @@ def _shift(parts, row, WAITING: gl.constexpr):  # type: ignore[no-untyped-def]
     highest = highest_of(parts.held, parts.waiting, WAITING, 1, False)
     if WAITING > 0:
         barrier()
-    maximum = largest(highest, parts.end, row.VECTOR)
+    maximum = of_slices(highest, parts.end, row.VECTOR, gl.max)
     return maximum, gl.where(maximum == float("-inf"), 0.0, maximum)
 
 

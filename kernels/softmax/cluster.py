@@ -27,12 +27,11 @@ from ..cluster.row import (
     ends_of,
     highest_of,
     in_registers,
-    largest,
+    of_slices,
     row_at,
     row_number,
     row_of_slices,
     slots_of,
-    summed_up,
     whole_row,
 )
 from ..kernel import Kernel
@@ -88,7 +87,8 @@ def _cluster(x, y, vectors, x_at, HOW: gl.constexpr):  # type: ignore[no-untyped
     if HOW.ends:
         value_at_end = gl.load(first + end, mask=at_end, other=float("-inf")).to(gl.float32)
 
-    maximum = largest(highest_of(values, waiting, SHARED, TOGETHER, True), value_at_end, HOW.vector)
+    highest = highest_of(values, waiting, SHARED, TOGETHER, True)
+    maximum = of_slices(highest, value_at_end, HOW.vector, gl.max)
     # −inf − −inf would be NaN where only this slice is all −inf
     shift = gl.where(maximum == float("-inf"), 0.0, maximum)
 
@@ -108,7 +108,7 @@ def _cluster(x, y, vectors, x_at, HOW: gl.constexpr):  # type: ignore[no-untyped
         shift_at_end = gl.convert_layout(shift, gl.SliceLayout(1, single))
         exponential_at_end = _exponential(value_at_end, shift_at_end)
     # NaN comes through here: Triton's maximum passes over it
-    summed = summed_up(total, exponential_at_end, HOW.vector)
+    summed = of_slices(total, exponential_at_end, HOW.vector, gl.sum)
 
     if SLICES > 1:
         inverse, row_maximum = row_of_slices((maximum, summed), slots, "", False)

@@ -40,11 +40,11 @@ from ..cluster.row import (
     distinct,
     ends_of,
     in_registers,
+    of_slices,
     row_at,
     row_number,
     slots_of,
-    summed_up,
-    total_of,
+    totals_of,
     whole_row,
 )
 from ..device import Device, device_of
@@ -344,9 +344,9 @@ def _backward_cluster(  # type: ignore[no-untyped-def]
     for i in gl.static_range(row.CHUNKS):
         p = distinct(ps[i], HOW.packed).to(gl.float32)
         products += _term(p, distinct(gs[i], HOW.packed).to(gl.float32), LOG)
-    total = summed_up(products, product_at_end, VECTOR)
+    total = of_slices(products, product_at_end, VECTOR, gl.sum)
     if SLICES > 1:
-        total = total_of(total, slots)
+        total = totals_of((total,), slots)[0]
     for i in gl.static_range(row.CHUNKS):
         value = _of_packed(ps[i], gs[i], total[:, None], inverse, LOG, HOW.packed)
         row.store(dx, 1, i, value, STORES)
