@@ -157,9 +157,9 @@ class RowOp:
         arranged: The tensors in a layout that kernels take; None where they take any.
         shape: The shape of a caller's answer if it differs where tensors are arranged, else None.
             If there is this function, the operator takes arranged tensors only.
-        gradient: Computes the gradient of the first tensor: an operation, or a function of
-            PyTorch's; None if this operation is a gradient. It takes what is saved, a gradient or
-            None for each of the first ``differentiable`` answers, and options.
+        gradient: Computes the gradient of the first tensor; None if this operation is a gradient.
+            It takes what is saved, a gradient or None for each of the first ``differentiable``
+            answers, and options.
         saved: What the gradient takes, from the tensors and the answers.
         gradient_options: The options that the gradient takes, from the first tensor and options.
         differentiable: The number of answers that have a gradient.
@@ -175,7 +175,7 @@ class RowOp:
     by_torch: Callable[..., Any]
     arranged: Callable[..., Sequence[Maybe]] | None = None
     shape: Callable[..., Sequence[int] | None] | None = None
-    gradient: RowOp | Callable[..., torch.Tensor] | None = None
+    gradient: RowOp | None = None
     saved: Callable[[Sequence[Any], Sequence[Any]], Sequence[Maybe]] = lambda _, answers: answers
     gradient_options: Callable[..., tuple[Any, ...]] = lambda x, *options: options
     differentiable: int = 1
@@ -397,9 +397,8 @@ def _gradient(plan: CallPlan, saved: Tensors, grads: Sequence[Maybe]) -> Maybe:
     if not there:
         return None
     given = (*saved, *grads, *(None,) * (plan.op.differentiable - len(grads)))
-    if not isinstance(gradient, RowOp):
-        dx = gradient(*given, *plan.options)  # type: ignore[misc]
-    elif plan.work is None or is_dynamo_compiling():
+    assert gradient is not None
+    if plan.work is None or is_dynamo_compiling():
         dx = gradient.operator(*given, *plan.options)
     elif (found := gradient.plan(_given(given), plan.options)) is None:
         dx = gradient.by_torch(*given, *plan.options)
@@ -407,7 +406,7 @@ def _gradient(plan: CallPlan, saved: Tensors, grads: Sequence[Maybe]) -> Maybe:
         if len(there) == len(grads):
             plan.gradient = alike(saved[0], *there), found.alone
         (dx,) = found.alone(*_given(given))
-    return dx
+    return dx  # type: ignore[no-any-return]
 
 
 # Past PyTorch's own layers in Python: one looks for functorch's wrappers, which callers have ruled

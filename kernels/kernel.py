@@ -79,7 +79,7 @@ class Operation(ABC):
 
     def __init_subclass__(cls) -> None:
         for array in cls.outputs:
-            if not _grows(array, cls.symbols[0]):
+            if not cls.rowwise(array):
                 raise TypeError(f"{cls.__name__}: output {array.name} has no row for each row")
 
     def make_inputs(
@@ -141,18 +141,14 @@ class Operation(ABC):
         (dtype, *_) = (x.dtype for a, x in zip(self.inputs, inputs, strict=True) if a.dtype is None)
         return tuple(found[symbol] for symbol in self.symbols), dtype
 
-    def rowwise(self, array: Array) -> bool:
+    @classmethod
+    def rowwise(cls, array: Array) -> bool:
         """Whether an array has one row per row of the point, or per N of them."""
-        return _grows(array, self.symbols[0])
+        return bool(array.shape) and cls.symbols[0] in map(str, array.shape[0].free_symbols)
 
     def sizes(self, shape: Shape) -> dict[str, int]:
         """Symbol name to size, for evaluating a formula at ``shape``."""
         return dict(zip(self.symbols, shape, strict=True))
-
-
-def _grows(array: Array, symbol: str) -> bool:
-    """Whether an array's first dimension contains a symbol."""
-    return bool(array.shape) and symbol in map(str, array.shape[0].free_symbols)
 
 
 def as_tuple(tensors: Tensors) -> tuple[torch.Tensor, ...]:
@@ -281,7 +277,9 @@ class Kernel(ABC):
         if dtype not in self.dtypes:
             return f"takes {', '.join(map(_dtype, self.dtypes))}, not {_dtype(dtype)}"
         for package in self.packages:
-            if not _installed(package):
+            try:
+                distribution(package)
+            except PackageNotFoundError:
                 return f"needs {package}{self.missing}"
         reason = _without_triton(device) if self.backend == "triton" else None
         if reason is None and self.row_a_program:
@@ -368,14 +366,6 @@ def _without_triton(device: Device) -> str | None:
     if device.kind == "cpu" and os.environ.get("TRITON_INTERPRET", "0") in ("", "0"):
         return "needs a CUDA device, or Triton's interpreter (TRITON_INTERPRET=1)"
     return None
-
-
-def _installed(package: str) -> bool:
-    try:
-        distribution(package)
-    except PackageNotFoundError:
-        return False
-    return True
 
 
 def _dtype(dtype: torch.dtype) -> str:

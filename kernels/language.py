@@ -56,7 +56,15 @@ def constant(value: Any) -> Any:
     return value if tl is None else tl.constexpr(value)
 
 
-LOG2E = constant(1.4426950408889634)  # exp2 of so many times x takes fewer instructions than exp
+LOG2E = constant(1.4426950408889634)
+
+
+@jit
+def exp(x: tl.tensor) -> tl.tensor:
+    """exp; in float32 by exp2, as exp takes three instructions more for subnormal results."""
+    if x.dtype == tl.float64:
+        return tl.exp(x)
+    return tl.exp2(x * LOG2E)
 
 
 def next_power_of_two(n: int) -> int:

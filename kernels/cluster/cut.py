@@ -151,11 +151,12 @@ class Cut:
         """Triton's options for a launch of such clusters."""
         return {"num_warps": self.warps, "num_ctas": self.programs}
 
-    def resident(self, width: int, device: Device) -> int:
+    def resident(self, width: int, device: Device, registers: int | None = None) -> int:
         """Programs that the device holds at once, limited by registers and shared memory."""
-        held = (self.chunks - self.shared) * width
-        registers = int(32 + 0.55 * held if self.packed else 17 + 1.1 * held)  # as Triton compiles
-        registers = min(registers, known(device.registers_per_sm) // (self.warps * LANES))
+        if registers is None:  # as Triton compiles
+            held = (self.chunks - self.shared) * width
+            registers = int(32 + 0.55 * held if self.packed else 17 + 1.1 * held)
+            registers = min(registers, known(device.registers_per_sm) // (self.warps * LANES))
         return resident_programs(registers, self.warps, self.shared_bytes, device)
 
     @property

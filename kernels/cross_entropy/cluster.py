@@ -44,7 +44,7 @@ from ..cluster.row import (
     slots_of,
     unpacked,
 )
-from ..device import REGISTER_STEP, Device, device_of, largest_cluster, resident_programs
+from ..device import REGISTER_STEP, Device, device_of, largest_cluster
 from ..kernel import Shape, variant
 from ..language import LOG2E, constant, gl, gluon_jit, next_power_of_two, tl
 from ..launch import beyond_l2, launch
@@ -198,9 +198,7 @@ def plan_of(
 
     def resident(one: Cut) -> int:
         registers = registers_of(one, device, False, True) if entropy else None
-        if registers is None:
-            return one.resident(width, device)
-        return resident_programs(registers, one.warps, one.shared_bytes, device)
+        return one.resident(width, device, registers)
 
     asked = cut_into(programs, warps)
     if asked is None or programs is not None or warps is not None:

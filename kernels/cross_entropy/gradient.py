@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import namedtuple
 
-from ..language import constant, jit, tl
+from ..language import constant, exp, jit, tl
 from ..vectors import first_element, offsets_of, vectors_of
-from .forward import Elements, Rows, Target, Tile, elements_of, exp, product, sum_of_weights
+from .forward import Elements, Rows, Target, Tile, elements_of, product, sum_of_weights
 
 HALF_LOG2E = constant(0.7213475204444817)
 

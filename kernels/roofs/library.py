@@ -16,18 +16,14 @@ import sympy
 import torch
 
 from ..kernel import Kernel, TorchFunction, variant
+from ..softmax.tiles import empty_result
 from ..traffic import M, N, Traffic
 from .operation import ADD, COPY, EDGE, MATMUL
-
-
-def _copy(x: torch.Tensor) -> torch.Tensor:
-    return torch.empty_like(x, memory_format=torch.contiguous_format).copy_(x)
-
 
 Copy = variant(
     TorchFunction,
     COPY,
-    function=_copy,
+    function=lambda x: empty_result(x).copy_(x),
     dtypes=(*Kernel.dtypes, torch.float64),
     moves=Traffic(reads=M * N, writes=M * N),
     on_chip=sympy.Integer(1),

@@ -24,7 +24,7 @@ from typing_extensions import override
 
 from ..device import Device
 from ..kernel import Kernel, Shape, power_of_two, too_many
-from ..language import LOG2E, jit, next_power_of_two, tl
+from ..language import exp, jit, next_power_of_two, tl
 from ..launch import launch, load_hint, store_hint
 from ..vectors import vector
 from .tiles import Rows, TritonSoftmax
@@ -127,14 +127,6 @@ class FusedMultirow(Multirow, TritonSoftmax):
 
 
 @jit
-def _exponential(value: tl.tensor) -> tl.tensor:
-    # exp itself takes three more instructions an element, to keep the smallest subnormal results
-    if value.dtype == tl.float32:
-        return tl.exp2(value * LOG2E)
-    return tl.exp(value)
-
-
-@jit
 def _fused_multirow(
     x: tl.tensor, y: tl.tensor, rows: tl.tensor, at: Rows, HOW: tl.constexpr
 ) -> None:
@@ -170,7 +162,7 @@ def _fused_multirow(
     exponentials: tl.tuple = ()
     sums = tl.zeros((ROWS, WIDTH), STATISTICS)
     for piece in tl.static_range(PIECES):
-        exponentials = exponentials + (_exponential(pieces[piece] - maximum),)  # noqa: RUF005
+        exponentials = exponentials + (exp(pieces[piece] - maximum),)  # noqa: RUF005
         sums += exponentials[piece]
     total = tl.sum(sums, 1)[:, None]
 
