@@ -133,7 +133,7 @@ def headline(inputs: Inputs) -> Named:
         f"{n}; worst {x:.3f} at {at}" if n else "none" for n, x, at in worst
     ]
     first, own = found.iloc[0], lines["own"].iloc[0]
-    many, timer = found["recording"].nunique(), TIMER_NAMES.get(first["timer"], first["timer"])
+    many, timer = data["recordings_used"].max(), TIMER_NAMES.get(first["timer"], first["timer"])
     where = f"{first['gpu']}, recordings: {many}, {timer}, {first['cache']} L2"
     notes = texts("headline", where=where, own=own, large=f"{LARGE_BYTES / 1e6:.0f} MB")
     title = "softmax against the fastest public kernel, and against a copy"
