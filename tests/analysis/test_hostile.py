@@ -19,9 +19,8 @@ import pytest
 
 from analysis import figures
 from analysis.__main__ import DRAWING, main
-from analysis.load import load
 from analysis.published import sources
-from experiments.data.files import LINE_BYTES, RowsError
+from experiments.data.files import LINE_BYTES
 from experiments.data.rows import Row
 from tests.analysis.noisy import twins
 from tests.analysis.plausible import (
@@ -45,9 +44,9 @@ JOKE = (
 )
 
 
-def packed(rows: list[Row]) -> bytes:
+def packed(rows: list[Row], level: int = 9) -> bytes:
     lines = "".join(one.model_dump_json() + "\n" for one in rows)
-    return gzip.compress(lines.encode(), mtime=0)
+    return gzip.compress(lines.encode(), level, mtime=0)
 
 
 def edited(folder: Path, **changes: Any) -> None:
@@ -118,6 +117,7 @@ def instead(name: str, make: Make) -> Make:
 
 
 SOUND = packed(few())
+STORED = packed(few(), level=0)  # a changed byte shows in the checksum at its end alone
 REFUSED: Mapping[str, Make] = {
     "empty": holding("rows.jsonl", b""),
     "another_field": lambda folder: edited(folder, colour="\x1b[31m"),
@@ -125,7 +125,7 @@ REFUSED: Mapping[str, Make] = {
     "not_text": holding("rows.jsonl", b"\x00\xff\n\x1b[31m\n"),
     "nested": holding("rows.jsonl", b"[" * 200_000 + b"\n"),
     "nested_declarations": holding("variants.json", b"[" * 200_000),
-    "nested_counts": holding("counts.jsonl", b'{"a":' * 200_000),
+    "nested_counts": holding("counts.jsonl", b'{"a":' * 200_000 + b"\n"),
     "a_folder": lambda folder: (folder / "rows.jsonl").mkdir(),
     "a_long_line": lambda folder: os.truncate(write(folder, few()) / "rows.jsonl", 10**9),
     "a_plain_pipe": lambda folder: os.mkfifo(folder / "rows.jsonl"),
@@ -136,6 +136,7 @@ REFUSED: Mapping[str, Make] = {
     "truncated": holding("rows.jsonl.gz", SOUND[:-20]),
     "no_gzip": holding("rows.jsonl.gz", b"PK\x03\x04" * 100),
     "a_tail": holding("rows.jsonl.gz", SOUND + b"\x1f\x8bnonsense"),
+    "another_number": holding("rows.jsonl.gz", STORED.replace(b'"card":0', b'"card":1')),
     "a_bomb": holding("rows.jsonl.gz", gzip.compress(b" " * (64 * LINE_BYTES), 9)),
     "a_bomb_of_lines": holding("rows.jsonl.gz", gzip.compress(b"\n" * (16 * LINE_BYTES), 9)),
 }
@@ -194,31 +195,13 @@ def test_a_file_that_holds_something_else_is_refused_in_one_line_that_names_it(
     case: str, tmp_path: Path, capsys: Captured
 ) -> None:
     folder = made(tmp_path / "rows", REFUSED[case])
-    assert main(words("selftest", folder, tmp_path / "out")) == 2
+    assert main(words("tables", folder, tmp_path / "out")) == 2
     error = capsys.readouterr().err
     status = main(words("validate", folder, tmp_path / "out"))
     assert re.fullmatch(rf"error: .*{re.escape(str(folder))}.*\n", error), error
     assert len(error) < 400
     assert status == (2 if case in ("empty", "a_folder") else 1)
     assert not (tmp_path / "out").exists()
-
-
-def test_a_flipped_bit_never_reads_as_other_rows(tmp_path: Path) -> None:
-    """The checksum stands at the end: rows of a damaged file count for nothing, however sound."""
-    path = tmp_path / "rows.jsonl.gz"
-    path.write_bytes(SOUND)
-    answers, sound = [], load(tmp_path).to_json()
-    for bit in range(0, 8 * len(SOUND), 8 * len(SOUND) // 150):
-        data = bytearray(SOUND)
-        data[bit // 8] ^= 1 << bit % 8
-        path.write_bytes(data)
-        try:
-            answers.append(load(tmp_path).to_json())
-        except RowsError as error:
-            answers.append(str(error))
-    read = [one for one in answers if not one.startswith(str(path))]
-    assert set(read) <= {sound}  # where a bit of the header counts for nothing
-    assert len(read) < 0.1 * len(answers)
 
 
 def test_an_interrupted_command_says_so_in_one_line(
