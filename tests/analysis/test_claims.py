@@ -2,7 +2,6 @@
 
 import csv
 from collections.abc import Iterable
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,32 +10,21 @@ import pytest
 
 from analysis.__main__ import main
 from analysis.claims import judge_own
-from analysis.claims.card import ANY_SHAPE, Card, Where
+from analysis.claims.card import Card, Where
 from analysis.claims.verdict import Part, Points, claim, fact, judge_claim
 from analysis.estimate import Estimate
 from analysis.load import Inputs, Records, load
 from experiments.data.rows import Row
-from tests.analysis.plausible import interpreted, loss, paper, point, row, unsupported, write
-from tests.analysis.records import count, counters
+from tests.analysis.plausible import interpreted, paper, row, unsupported, write
 from tests.conftest import ROOT
 
 H200, A100 = "NVIDIA H200", "NVIDIA A100-SXM4-80GB"
-WIDTHS = (1024, 2048, 4096)
-LINE = Where(rows=4096, cols=list(WIDTHS), dtype="float32")
 
 
-def card(folder: Path, rows: Iterable[Row], **records: Any) -> Card:
-    """The H200 of these rows and records."""
+def card(folder: Path, rows: Iterable[Row]) -> Card:
+    """The H200 of these rows."""
     frame = load(write(folder / "rows", rows))
-    return Card(H200, Inputs(folder, folder / "out", frame, Records(**records), {}))
-
-
-def pairs(*speeds: float, **changes: Any) -> list[Row]:
-    """fused at 10 µs, torch at so many times that, at `WIDTHS` in order."""
-    times = [(n, {"fused": 10.0, "torch": 10.0 * s}) for n, s in zip(WIDTHS, speeds, strict=False)]
-    return [
-        row(kernel, n, time_us=us, **changes) for n, both in times for kernel, us in both.items()
-    ]
+    return Card(H200, Inputs(folder, folder / "out", frame, Records(), {}))
 
 
 def values(points: Points) -> list[float]:
@@ -48,65 +36,17 @@ def values(points: Points) -> list[float]:
 
 
 def test_times_that_are_none_do_not_count(tmp_path: Path) -> None:
-    copy = row("copy", 1024, time_us=12.0)  # fused at 10 µs is above this roof
+    rows = [row("copy", 1024, time_us=12.0)]  # fused at 10 µs is above this roof
+    for n in (1024, 2048, 4096):
+        rows += [row("fused", n, time_us=10.0), row("torch", n, time_us=20.0)]
     outside = {"time_low_us": 11.0, "attempt": 2}
-    rows = [copy, *pairs(2, 2, 2), row("fused", 2048, time_us=10.0).model_copy(update=outside)]
+    rows.append(row("fused", 2048, time_us=10.0).model_copy(update=outside))
     here = card(tmp_path, [*rows, interpreted("fused", 4096, gpu=H200, round=1, key="i")])
-    assert values(here.ratio("torch", "fused", LINE)) == pytest.approx([2])
-    at = replace(LINE, cols=1024)
+    assert values(here.ratio("torch", "fused")) == pytest.approx([2])
+    assert judge_own(here.inputs, H200) == [], "there are no rows of our own kernels"
+    at = Where(cols=1024)
     assert values(here.times("fused", at)) == [10.0]
     assert not here.rates("fused", at), "a rate above the roof is doubtful"
-
-
-def test_two_calls_add_up_and_a_tunable_keeps_variants_apart(tmp_path: Path) -> None:
-    double = {"params": {"accumulate": "float64"}, "key": "double"}
-    rows = [*pairs(1, 1, 1), *(row("naive", n, time_us=20.0) for n in WIDTHS[:2])]
-    rows += [row("online", 1024, time_us=10.0), row("online", 1024, time_us=25.0, **double)]
-    here = card(tmp_path, rows)
-    both = here.ratio("torch + naive", "fused", LINE)
-    assert values(both) == pytest.approx([3, 3])  # no sum, no ratio
-    assert values(here.ratio("online,accumulate=float64", "online")) == pytest.approx([2.5])
-
-
-@pytest.mark.parametrize(
-    ("over", "clock", "where", "which", "expected"),
-    [
-        ("peers", "events", Where(large=True), {}, 1.2),
-        ("quack", "events", Where(short=True), {"as_gap": True}, 10.0),
-        ("roof", "events", Where(large=True), {}, 0.95),
-        ("roof", "events", Where(short=True), {"as_gap": True}, -1.0),
-        ("peers", "events", ANY_SHAPE, {"mean": True}, 2.4**0.5),
-        ("peers", "in a graph", ANY_SHAPE, {}, 0.9),
-        ("peers", "events", Where(tuned=False), {}, 0.8),
-        ("quack", "events", ANY_SHAPE, {"operation": "cross_entropy", "mean": True}, 1.25),
-    ],
-)
-def test_our_kernel_is_compared_with_its_rivals_at_the_points_named(
-    tmp_path: Path, over: str, clock: str, where: Where, which: Any, expected: float
-) -> None:
-    rows = point(16384, auto=100.0, quack=120.0, copy=95.0)
-    rows += point(256, auto=10.0, quack=20.0, copy=9.0)
-    rows += point(16384, "graph", auto=100.0, quack=90.0) + point(16385, auto=100.0, quack=80.0)
-    here = card(tmp_path, rows + loss({"ce_auto": 0.24, "ce_quack": 0.30, "read": 0.238}))
-    found = here.rival(over, clock, where, **which)
-    assert values(found) == pytest.approx([expected])
-    [one] = found.numbers.values()
-    assert len(one.labels) % 6 == 0  # three rounds of two kernels each
-    assert "liger" in here.rival("liger", clock).needs
-
-
-def test_counts_are_exact_and_what_dram_saw_is_of_this_card_alone(tmp_path: Path) -> None:
-    seen = [counters("naive", 4096, 16384, 5, 3), counters("fused", 4096, 16384, 1, 1)]
-    seen += [counters("fused", 4096, 16384, 9, 9, gpu="A100")]
-    counts = (count("online"), count("fused"))
-    here = card(tmp_path, pairs(1), counts=counts, counters=tuple(seen))
-    assert values(here.counted("online", kind="reads") / "2MN") == [1.0]
-    requested = here.counted("online") / here.counted("fused")
-    assert (values(requested), requested.exact) == ([1.5], True)
-    moved = here.at_dram("naive") / here.at_dram("fused")
-    assert (values(moved), moved.exact) == (pytest.approx([4]), False)
-    needs = (here.at_dram("online") / "3MN").needs
-    assert needs == "needs counters of online (make counters)"
 
 
 def test_an_outcome_is_of_every_point_and_a_claimed_failure_needs_a_card(tmp_path: Path) -> None:
@@ -245,23 +185,8 @@ def test_the_command_judges_each_gpu_by_its_own_rows_and_counts_on_the_terminal(
     assert keys == {H200: ["ha", "ta"], A100: ["hb", "tb"]}
 
 
-def test_our_claims_are_judged_where_our_kernels_have_rows(tmp_path: Path) -> None:
-    alone = card(tmp_path / "a", [row("fused", 1024, time_us=10.0)])
-    assert judge_own(alone.inputs, H200) == []
-    rows = point(auto=100.0, torch=200.0, copy=99.0)
-    found = {one.id: one for one in judge_own(card(tmp_path / "b", rows).inputs, H200)}
-    assert found["L4"].parts[0].outcome == "yes"
-    assert (found["L4"].verdict, found["L7"].verdict) == ("not measured", "not measured")
-
-
-def test_numbers_are_picked_divided_and_added_workload_by_workload() -> None:
-    many = points(3, 1, 2, 8)
-    assert [many.pick(share).numbers[()].value for share in (0, 0.5, 1)] == [1, 2, 8]
-    assert many.pick(0.5).each("most", above=2).outcome == "no", "half of them are not most"
-    assert many.spread.each("spread", equals=8).measured == "8, 8 over 1"
+def test_a_number_over_none_is_none_and_what_is_needed_is_kept() -> None:
     ratio = points(2, 6, slack=1) / points(4, 0)
     assert [*ratio.numbers.values()] == [Estimate(0.5, 0.25, 0.75).of([1, 1])]
-    assert values(points(8, 16) / "2MN") == [1, 1]
-    assert values(points(1, 2, 3) + points(4, 5)) == [5, 7]
     needy = Points(needs="needs rows")
     assert {(needy / points(1)).needs, (points(1) / needy).needs} == {"needs rows"}
