@@ -27,6 +27,7 @@ def test_bad_input_is_one_line(tmp_path: Path, refused: Refused, capsys: Capture
         ([str(good), "--only", "limits,nonesuch"], "--only: no 'nonesuch'; known are a_fig1"),
     ):
         assert named in refused("figures", "--rows", *words)
+    assert "no roofline can be drawn" in refused("roofline", "--rows", str(good))
     words = ["--rows", str(good), "--out", str(tmp_path / "file" / "out")]
     assert "file" in refused("tables", *words)
     assert main(["figures", "--rows", str(tmp_path / "absent"), "--verbose"]) == 2

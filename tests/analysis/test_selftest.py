@@ -9,12 +9,11 @@ import pytest
 
 from analysis.__main__ import main
 from analysis.load import load
-from analysis.selftest import floor_lines, timer_lines, twins_of
+from analysis.selftest import floor_lines, twins_of
 from experiments.data.rows import Row
 from tests.analysis.conftest import Refused
-from tests.analysis.noisy import TIMES_US, TWINS, twins
+from tests.analysis.noisy import TIMES_US, twins
 from tests.analysis.plausible import row, write
-from tests.analysis.records import counters
 
 
 def pairs(tmp_path: Path, rows: list[Row]) -> pd.DataFrame:
@@ -46,21 +45,6 @@ def test_twins_differ_no_more_often_than_stated_and_a_resolvable_slowdown_is_see
     for slowdown in (1.0002 + floor, 1 / (1.0002 + floor)):
         slower = pairs(tmp_path, twins(slower_b=slowdown))
         assert slower["differs"].mean() >= 0.9
-
-
-def test_timers_and_the_profiler_agree_but_for_their_offset(tmp_path: Path) -> None:
-    folder = write(tmp_path / "rows", twins(rounds=3, timers=("events", "graph")))
-    found = timer_lines(load(folder))
-    assert {line["timers"] for line in found} == {"events against graph, cold"}
-    assert sum(int(line["points"]) for line in found) == len(TIMES_US) * len(TWINS)
-    offsets = [float(line["offset, µs"]) for line in found]
-    assert offsets == pytest.approx([2.5] * len(found), abs=0.5)
-    assert float(found[0]["ratio"]) > 1.2
-    folder = write(tmp_path / "naive", [row("naive-a", 4096, time_us=30.0)])
-    counted = counters("naive", 4096, 4096, 5, 3).model_copy(update={"kernel_us": 25.0})
-    [one] = timer_lines(load(folder), [counted])
-    assert one["timers"] == "events against profiler, cold"
-    assert (one["offset, µs"], one["ratio"]) == ("+5.00", "1.2000")
 
 
 def test_a_missing_part_is_named_and_the_rest_is_made(

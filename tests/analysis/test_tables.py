@@ -90,34 +90,6 @@ def test_declarations_stand_beside_the_sources_own_tables(tmp_path: Path) -> Non
     assert lines_of(table)["naive"]["equal"] == "not declared"
 
 
-def test_summaries_count_what_lies_below_one_and_no_win_over_the_roof(tmp_path: Path) -> None:
-    rows = point(auto=100.0, torch=90.0, copy=85.0) + point(256, auto=10.0, torch=9.7, copy=9.5)
-    rows += point(8192, auto=100.0, torch=900.0, copy=120.0)
-    rows += point(5003, auto=100.0, torch=110.0, copy=95.0)
-    wrong = {"time_us": None, "status": "incorrect", "timer": None, "cache": None}
-    rows += [row("quack", 4096, **wrong)]
-    table = make("headline", tmp_path, rows)["headline"]
-    kinds, counts, speeds, medians, shares, slower = zip(*table.lines, strict=True)
-    assert [kind.partition(",")[0] for kind in kinds] == ["large", "small", "small"]
-    assert counts == ("1", "2", "1")
-    # ours at 100 µs is above the roof, whose copy takes 120; (0.9 · 0.97)^½
-    assert [one.split(" ")[0] for one in speeds] == ["7.50", "0.93", "1.10"]
-    assert medians == ("9.00", "0.94", "1.10")  # above the roof too
-    assert shares[0] == "100.0 %"
-    assert slower == ("none", "2; worst 0.900 at 4096×4096 float32", "none")
-    assert data_of(table)["recordings"].eq("paper/0").all()
-    more = rows + point(20011, auto=100.0, torch=130.0, copy=95.0)  # large, and not tuned for
-    [line] = make("operations", tmp_path / "more", more)["operations"].lines
-    assert line[:6] == ["softmax", "1", speeds[0], "PyTorch (no library)", "–", "1.30 at 1"]
-    whole = make("limits", tmp_path, rows)
-    assert list(whole) == ["limits-nvidia-h200-events", "limits-nvidia-h200-events-held_out"]
-    at = lines_of(whole["limits-nvidia-h200-events"])
-    assert (at["4096×4096"]["quack"], at["4096×256"]["quack"]) == ("incorrect", "–")
-    numbers = data_of(whole["limits-nvidia-h200-events"])
-    assert numbers["best_ratio"].tolist() == pytest.approx([0.97, 0.9, 9.0])
-    assert numbers["recordings"].eq("paper/0").all()
-
-
 def test_rows_of_several_codes_or_of_no_clean_commit_are_named(tmp_path: Path) -> None:
     """What README quotes may come of one source per kernel and of clean commits alone."""
 
