@@ -1,6 +1,9 @@
 """Softmax variants that lie, raise, slow down or take their process along, and one that behaves."""
 
+import contextlib
 import ctypes
+import os
+import stat
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -52,6 +55,15 @@ class Bad(Good):
                 ctypes.string_at(0)
             case "exhaust":  # a petabyte
                 y = torch.empty(1 << 50, dtype=torch.uint8, device=x.device)
+            case "print":  # text, bytes that are none, and more than any log should take
+                print("from a kernel\nhalf a pair: \ud800", flush=True)
+                for _ in range(60):
+                    os.write(1, b"\xfe" * 99_999 + b"\n")
+            case "meddle":  # on every pipe that its process has open, its worker's too
+                for descriptor in range(3, 64):
+                    with contextlib.suppress(OSError):
+                        if stat.S_ISSOCK(os.fstat(descriptor).st_mode):
+                            os.write(descriptor, b"this is not a message\n")
             case "illegal":  # far outside: on CUDA that loses the context for the whole process
                 y += x.flatten()[torch.full((x.shape[1],), 1 << 40, device=x.device)]
         return y

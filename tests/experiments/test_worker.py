@@ -20,9 +20,9 @@ from experiments.worker.measure import fields_of, recorded
 from tests.experiments.test_timers import protocol
 
 
-def measured(worker: Worker, double: str) -> dict[str, Any]:
+def measured(worker: Worker, how: str) -> dict[str, Any]:
     point = {"rows": 2, "cols": 4, "dtype": "float32", "seed": 0}
-    point["kernel"] = {"_target_": f"tests.doubles.{double}"}
+    point["kernel"] = {"_target_": "tests.doubles.kernels.Bad", "how": how}
     point["timing"] = vars(protocol(timer="auto", cache="warm"))
     return worker.request({"do": "measure", "point": point}, sampling=60.0, compiling=60.0)
 
@@ -30,19 +30,18 @@ def measured(worker: Worker, double: str) -> dict[str, Any]:
 def test_prints_of_any_kind_go_to_a_log_of_bounded_size(worker: Worker) -> None:
     worker.stop()
     worker.log.write_bytes(b"x" * client.LARGEST_LOG)  # full: it is emptied as a worker starts
-    assert measured(worker, "loud.Loud")["status"] == "ok"
+    assert measured(worker, "print")["status"] == "ok"
     end = time.monotonic() + 30  # what was printed is on its way
     while len(text := worker.log.read_bytes()) < client.LARGEST_LOG and time.monotonic() < end:
         time.sleep(0.02)
-    assert b"a banner at import\nbytes \xff at import, without an end" in text
-    assert b"from a thread\nhalf a pair: \\ud800\n\xfe" in text
+    assert b"from a kernel\nhalf a pair: \\ud800\n\xfe" in text
     assert len(text) == client.LARGEST_LOG
 
 
 def test_a_line_on_the_workers_own_pipe_costs_its_own_point_and_no_other(worker: Worker) -> None:
     with pytest.raises(WorkerDied, match="died while compiling: it sent 'this is not a message'"):
-        measured(worker, "loud.Meddle")
-    assert measured(worker, "kernels.Good")["status"] == "ok"
+        measured(worker, "meddle")
+    assert measured(worker, "")["status"] == "ok"
 
 
 def test_code_that_is_changed_or_not_tracked_is_dirty(tmp_path: Path) -> None:
