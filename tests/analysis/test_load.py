@@ -1,6 +1,5 @@
 from pathlib import Path
 
-import pandas as pd
 import pytest
 
 from analysis.load import load, read_inputs
@@ -19,26 +18,6 @@ def test_derived_columns_follow_from_bytes_and_times(tmp_path: Path) -> None:
     assert frame.loc["fused", "roof_gbps"] == pytest.approx(compulsory / 40e-6 / 1e9)
     assert frame.loc["fused", "fraction_of_roof"] == pytest.approx(0.8)
     assert frame.loc["fused", "speedup_over_naive"] == pytest.approx(4.0)
-
-
-def test_a_roof_is_of_the_rows_own_mix_and_of_old_rows_the_copy(tmp_path: Path) -> None:
-    size, item = 4096 * 4096, 4
-    gradient = {"operation": "softmax_backward", "compulsory_bytes": 3 * size * item}
-    add = row("add", 4096, time_us=60.0).model_copy(
-        update={"operation": "add", "roof": "add", "compulsory_bytes": 3 * size * item}
-    )
-    old = row("backward", 4096, time_us=55.0).model_copy(update=gradient)
-    new = old.model_copy(update={"kernel": "backward_auto", "key": "new", "roof": "add"})
-    lone = new.model_copy(update={"cols": 8192, "key": "lone", "kernel": "backward_torch"})
-    rows = [row("copy", 4096, time_us=44.0), add, old, new, lone]
-    frame = load(write(tmp_path, rows)).set_index("kernel")
-    added = frame.index[frame["roof"] == "add"]
-    assert set(added) == {"add", "backward_auto", "backward_torch"}
-    assert set(frame["roof"].drop(added)) == {"copy"}
-    assert frame.loc["backward", "fraction_of_roof"] == pytest.approx(44 * 1.5 / 55)
-    assert frame.loc["backward", "above_roof"], "more bytes than the copy's in more time"
-    assert frame.loc["backward_auto", "fraction_of_roof"] == pytest.approx(60 / 55)
-    assert pd.isna(frame.loc["backward_torch", "fraction_of_roof"])
 
 
 def test_the_last_attempt_counts_in_whichever_file_it_stands(tmp_path: Path) -> None:

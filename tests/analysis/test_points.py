@@ -8,10 +8,9 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from analysis.claims.card import Card, Where
 from analysis.estimate import log_reach
-from analysis.load import Inputs, Records, load
-from analysis.points import all_points, geomean, pairs, points, ratios
+from analysis.load import load
+from analysis.points import geomean, pairs, points, ratios
 from experiments.data.rows import Row
 from tests.analysis.plausible import interpreted, row, timed, write
 
@@ -133,25 +132,6 @@ def test_cards_that_shared_the_points_of_a_sweep_made_one_recording(tmp_path: Pa
     assert (mean.recordings, mean.units) == (3, "recordings")
 
 
-def test_an_operation_has_its_own_kernels_roof_and_bytes(tmp_path: Path) -> None:
-    size = 4096 * 1024 * 4
-    of_loss = {"operation": "cross_entropy", "roof": "read", "compulsory_bytes": size + 12 * 4096}
-    of_roof = {"operation": "read", "roof": "read", "compulsory_bytes": size + 2 * 4096}
-    rows = [*timed("ce_auto", 0.25, **of_loss), *timed("ce_torch", 1.0, **of_loss)]
-    rows += [*timed("ce_quack", 0.26, **of_loss), *timed("read", 0.24, **of_roof)]
-    rows += [*timed("auto", 9.0), *timed("torch", 12.0)]
-    frame = load(write(tmp_path, rows))
-    found = all_points(frame)
-    assert list(found) == ["softmax", "cross_entropy"]
-    loss = found["cross_entropy"]
-    assert line(loss)["kernel"] == "ce_quack"
-    assert loss["tuned"].all()
-    share = ratios(loss, "roof").iloc[0]["ratio"]  # of unlike bytes it is one of bandwidths
-    assert share == pytest.approx(0.24 / 0.25 * (size + 12 * 4096) / (size + 2 * 4096))
-    [ours] = frame.loc[frame["kernel"] == "ce_auto", "fraction_of_roof"]
-    assert share == pytest.approx(ours)
-
-
 def test_rows_of_two_sets_never_meet(tmp_path: Path) -> None:
     sets = {"a": [1024, 2048], "b": [1024, 2048], "c": [1024], "d": [777], "e": [1024, 2048, 4096]}
     for name, widths in sets.items():
@@ -163,7 +143,3 @@ def test_rows_of_two_sets_never_meet(tmp_path: Path) -> None:
     frame = load(tmp_path)
     # of the sets with more public kernels the one with more visits, and another at other widths
     assert points(frame).groupby("tuned")["set"].agg(set).to_dict() == {True: {"b"}, False: {"d"}}
-    card = Card("NVIDIA H200", Inputs(tmp_path, tmp_path, frame, Records(), {}))
-    assert card.inputs.main["set"].unique() == ["b"]
-    # a claim's times are of that set, or of another where it has none
-    assert {n for n in (2048, 777, 64) if card.times("quack", Where(cols=n))} == {2048, 777}
