@@ -1,6 +1,5 @@
-"""Claims: the rows behind a number, what decides a part and a claim, and the command."""
+"""Claims: the rows behind a number, and what decides a part and a claim."""
 
-import csv
 from collections.abc import Iterable
 from pathlib import Path
 from types import SimpleNamespace
@@ -8,17 +7,15 @@ from typing import Any
 
 import pytest
 
-from analysis.__main__ import main
 from analysis.claims import judge_own
 from analysis.claims.card import Card, Where
-from analysis.claims.verdict import Part, Points, claim, fact, judge_claim
+from analysis.claims.verdict import Part, Points, fact, judge_claim
 from analysis.estimate import Estimate
 from analysis.load import Inputs, Records, load
 from experiments.data.rows import Row
-from tests.analysis.plausible import interpreted, paper, row, unsupported, write
-from tests.conftest import ROOT
+from tests.analysis.plausible import interpreted, row, unsupported, write
 
-H200, A100 = "NVIDIA H200", "NVIDIA A100-SXM4-80GB"
+H200 = "NVIDIA H200"
 
 
 def card(folder: Path, rows: Iterable[Row]) -> Card:
@@ -118,71 +115,18 @@ def test_a_claim_is_as_good_as_its_worst_part(
     parts: list[Part | None], verdict: str, own_verdict: str
 ) -> None:
     def a1(_: object) -> list[Part | None]:
-        """A claim."""
+        """A claim.
+
+        “it is fast”
+        """
         return parts
 
     found = judge_claim(a1, HERE)
+    assert (found.statement, found.words) == ("A claim", "“it is fast”")
     assert (found.id, found.source, found.verdict) == ("A1", "A", verdict)
     a1.__name__ = "l1"
     ours = judge_claim(a1, HERE)
     assert (ours.source, ours.verdict) == ("this project", own_verdict)
-
-
-def test_a_docstring_has_statement_words_and_reading_and_the_why_is_of_the_card() -> None:
-    @claim("A-tab1", "a_tab1")
-    def a6(_: object) -> list[Part]:
-        """Fused is
-        fast.
-
-        “it is fast”
-
-        Fast is taken as faster than torch.
-        """
-        return [NO]
-
-    one = judge_claim(a6, HERE)
-    assert (one.statement, one.words) == ("Fused is fast", "“it is fast”")
-    assert one.reading == "Fast is taken as faster than torch."
-    assert (one.passage, one.figure, one.direction) == ("A-tab1", "a_tab1", "better")
-    assert one.why.startswith("Triton does better. Both read the input once")
-    elsewhere = judge_claim(a6, SimpleNamespace(gpu="NVIDIA A100"))
-    assert (elsewhere.why, elsewhere.remark) == ("", "Triton does better than claimed.")
-
-
-# The command
-
-
-def claims(folder: Path) -> list[dict[str, str]]:
-    """The lines of the CSV that the command writes for these rows."""
-    assert main(["claims", "--rows", str(folder), "--out", str(folder / "out")]) == 0
-    files = sorted((folder / "out").glob("claims*.csv"))
-    return [line for path in files for line in csv.DictReader(path.read_text().splitlines())]
-
-
-def test_the_command_judges_each_gpu_by_its_own_rows_and_counts_on_the_terminal(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(ROOT)  # where the recorded counts lie
-    write(tmp_path / "paper", paper())
-    for name, gpu, speed in (("a", H200, 2.0), ("b", A100, 0.5)):
-        place = {"rows": 8192, "dtype": "float16", "gpu": gpu, "sweep": name}
-        rows = [row("hybrid_whole", 32000, time_us=10.0, **place, key=f"h{name}")]
-        rows += [row("torch", 32000, time_us=10 * speed, **place, key=f"t{name}")]
-        write(tmp_path / name, rows)
-    found = claims(tmp_path)
-    assert "The sources' claims, NVIDIA H200: " in capsys.readouterr().out
-    # there are no rows of our own kernels
-    of = [f"{one}{gpu}" for one in ("claims", "sources") for gpu in ("", "-nvidia-a100-sxm4-80gb")]
-    names = {path.name for path in (tmp_path / "out").iterdir()}
-    assert names == {f"{one}.{kind}" for one in ("audit", *of) for kind in ("csv", "md")}
-    of_h200 = {one["claim"]: one for one in found if one["gpu"] == H200}
-    assert of_h200["B2"]["claim_verdict"] == "contradicted"
-    assert of_h200["C6"]["claim_verdict"] == "not measured"
-    assert of_h200["C6"]["needs"].startswith("needs timed rows of hybrid_capped")
-    of_c4 = [one for one in found if one["claim"] == "C4"]
-    assert {one["gpu"]: one["direction"] for one in of_c4} == {H200: "better", A100: "worse"}
-    keys = {one["gpu"]: one["keys"].split() for one in of_c4 if one["part"].startswith("Triton")}
-    assert keys == {H200: ["ha", "ta"], A100: ["hb", "tb"]}
 
 
 def test_a_number_over_none_is_none_and_what_is_needed_is_kept() -> None:
