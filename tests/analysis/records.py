@@ -1,7 +1,6 @@
-"""The records of an H200, as counting and its counters gave them, with changes."""
+"""The records of an H200, as counting and its counters gave them."""
 
 from collections.abc import Iterable
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -12,32 +11,22 @@ from tests.conftest import ROOT
 REFERENCE = ROOT / "outputs" / "reference"
 
 
-@cache
-def recorded(name: str, kind: type[Any]) -> dict[tuple[str, int, int, str], Any]:
-    """All records of a file by kernel, shape and dtype, without tunables, as `plausible.row`."""
-    found = (one.model_copy(update={"params": {}}) for one in read_models(REFERENCE / name, kind))
-    return {(one.kernel, one.rows, one.cols, one.dtype): one for one in found}
+def recorded(name: str, kind: type[Any]) -> list[Any]:
+    """All records of a file, without tunables, as `plausible.row`."""
+    return [one.model_copy(update={"params": {}}) for one in read_models(REFERENCE / name, kind)]
 
 
 def h200() -> list[Counters]:
     """What the counters saw: kernels that move about as much as their models say."""
-    return [*recorded("h200/counters.jsonl", Counters).values()]
+    return recorded("h200/counters.jsonl", Counters)
 
 
-def count(kernel: str, rows: int = 5, cols: int = 8192, **changes: Any) -> Count:
-    """A count that is the model's, but for naive's int64 indices."""
-    one = recorded("counts/counts.jsonl", Count)[kernel, rows, cols, "float32"]
+def count(kernel: str, **changes: Any) -> Count:
+    """A count of 5×8192 float32, with changes: the model's, but for naive's int64 indices."""
+    place = kernel, 5, 8192, "float32"
+    every = recorded("counts/counts.jsonl", Count)
+    one = next(c for c in every if (c.kernel, c.rows, c.cols, c.dtype) == place)
     return Count.model_validate(one.model_dump() | changes)
-
-
-def counters(
-    kernel: str, rows: int, cols: int, reads: float, writes: float, **changes: Any
-) -> Counters:
-    """What DRAM saw, in units of MN."""
-    one = recorded("h200/counters.jsonl", Counters)[kernel, rows, cols, "float32"]
-    seen = {"dram_read_bytes": int(reads * rows * cols * 4)}
-    seen["dram_write_bytes"] = int(writes * rows * cols * 4)
-    return Counters.model_validate(one.model_dump() | seen | changes)
 
 
 def trace(kernel: str) -> Trace:

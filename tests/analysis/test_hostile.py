@@ -33,7 +33,7 @@ from tests.analysis.plausible import (
     unsupported,
     write,
 )
-from tests.analysis.records import count, counters, record_files
+from tests.analysis.records import count, h200, record_files
 
 Captured = pytest.CaptureFixture[str]
 Make = Callable[[Path], object]
@@ -74,7 +74,7 @@ def failures(folder: Path) -> None:
     failed = ("incorrect", "out_of_memory", "compile_error", "launch_error", "timeout", "crashed")
     lost = [row("torch", 4096 + 128 * i, time_us=None, status=s) for i, s in enumerate(failed)]
     write(folder, [*few(), *lost, unsupported("fused_row", 1024), *few(gpu=JOKE)])
-    record_files(folder, counters=[counters("naive", 4096, 4096, 5, 3)])
+    record_files(folder, counters=h200())
 
 
 # What the schema takes: each command makes what it can of it.

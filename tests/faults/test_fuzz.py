@@ -17,7 +17,7 @@ from analysis.__main__ import main
 from analysis.figures import style
 from tests.analysis.noisy import twins
 from tests.analysis.plausible import declare, few, write
-from tests.analysis.records import count, counters, record_files, trace
+from tests.analysis.records import count, h200, record_files, trace
 from tests.analysis.test_hostile import check, words
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(60)]
@@ -80,7 +80,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         folder,
         counts=[count("naive"), count("online")],
         traces=[trace("naive"), trace("online")],
-        counters=[counters("naive", 4096, 4096, 5, 3)],
+        counters=h200(),
     )
     declare(folder)
     return folder
