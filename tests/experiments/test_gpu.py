@@ -142,7 +142,7 @@ def test_a_flush_drives_out_of_l2_whatever_was_left_there(left: str) -> None:
     turns = cycle([torch.ones_like(x) for _ in range(3 * cache_bytes // x.nbytes + 2)])
     warm, cold = elapsed(torch.sum, leave, x), elapsed(torch.sum, leave_and_flush, x)
     in_turn = elapsed(lambda _: torch.sum(next(turns)), None, x)
-    assert cold > 1.15 * warm
+    assert cold > warm + 1  # µs: an event steps by half of one, whatever a host adds to both
     assert cold > warm + 0.75 * (in_turn - warm)
 
 
