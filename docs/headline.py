@@ -35,7 +35,7 @@ both["above"] = both["time_high_us_own"] < both["time_low_us_roof"]
 most = both.groupby([*POINT, "kernel"])["above"].transform("mean") > 0.5
 both["speed"] = both["time_us"] / both["time_us_own"].mask(most, both["time_us_roof"])
 means = both.groupby([*POINT, "kernel", "by"])["speed"].agg(gmean).reset_index()
-timed = {one: ("by", lambda by, one=one: one in [*by]) for one in ("quack", "tileops")}
+timed = {one: ("by", lambda by, one=one: one in [*by]) for one in ("quack", "liger", "tileops")}
 points = means.groupby(POINT).agg(speed=("speed", "min"), **timed)
 groups = [points.groupby(["operation", "large", *by, "tuned", *timed]) for by in ([], ["few"])]
 command(lambda: print(*(each["speed"].agg(["size", gmean]) for each in groups), sep="\n"))

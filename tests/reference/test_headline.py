@@ -32,7 +32,7 @@ def test_the_script_finds_what_the_tables_and_readme_say(points: pd.DataFrame) -
         mine = mine[mine["large"] != (name.startswith("small") or not mine["large"].any())]
         if "widths" in name or not shapes:
             mine = mine[mine["tuned"] != ("other" in name)]
-        for rival in ("QuACK", "TileOPs"):
+        for rival in ("QuACK", "Liger", "TileOPs"):
             if rival in name or line["main rival"] == rival:
                 mine = mine[mine[rival.lower()] != ("fails" in name)]
         if name.startswith("large"):
