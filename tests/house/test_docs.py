@@ -1,4 +1,4 @@
-"""What README.md and docs/ ask people to type is there."""
+"""What README.md and docs/ ask people to type is there; their links lead somewhere."""
 
 import json
 import re
@@ -132,6 +132,16 @@ def test_no_measured_number_is_typed(page: str) -> None:
     prose = MARKED.sub("", PAGES[page])
     allowed = {"5 %", "95 %"}  # of an interval, and what it leaves out
     assert set(MEASURED.findall(prose)) - allowed == set()
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_link_leads_somewhere(page: str) -> None:
+    for link, anchor in re.findall(r"\]\((?!https?:)([^)#\s]*)#?([^)\s]*)\)", PAGES[page]):
+        place = (ROOT / page).parent / link if link else ROOT / page
+        assert place.exists(), link
+        if anchor:
+            heads = re.findall(r"^#+ (.*)$", place.read_text(), re.MULTILINE)
+            assert anchor in {re.sub(r"[^\w\- ]", "", h).replace(" ", "-").lower() for h in heads}
 
 
 @pytest.mark.parametrize("head", ["loss", "policy"])

@@ -11,6 +11,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from analysis.compare import matched, with_verdicts
 from analysis.load import load
 from docs import reference
@@ -77,6 +79,13 @@ def test_no_page_includes_a_table_that_is_never_drawn_anew() -> None:
     pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
     including = {p.relative_to(ROOT) for p in pages if "include:" in p.read_text(encoding="utf-8")}
     assert including <= {*reference.PAGES}
+
+
+@pytest.mark.parametrize("page", reference.PAGES, ids=str)
+def test_pages_include_the_tables_of_today(page: Path) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    assert reference.included(text, GENERATED) == text, "make docs"
+    assert reference.included(text.replace("| softmax |", "| other |"), GENERATED) == text
 
 
 def test_a_recording_holds_its_rows_jobs_and_records_alone_and_names_no_folder() -> None:
