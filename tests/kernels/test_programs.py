@@ -116,19 +116,10 @@ def forward_over_reverse(f: Function, x: torch.Tensor, t: torch.Tensor) -> torch
 
 PROGRAMS: dict[str, Callable[[Function, torch.Tensor, torch.Tensor], Any]] = {
     "jvp": lambda f, x, t: func.jvp(f, (x,), (t,)),
-    "gradient of jvp": lambda f, x, t: func.grad(
-        lambda x: func.jvp(f, (x,), (t,))[1].square().sum()
-    )(x),
-    "jacfwd": lambda f, x, t: func.jacfwd(f)(x),
     "vmap": lambda f, x, t: func.vmap(f, in_dims=2)(torch.stack((x, t), 2)),
-    "functionalize": lambda f, x, t: func.functionalize(f)(x),
     "forward mode": dual,
-    "forward mode, negated": lambda f, x, t: dual(lambda x: f(negated(x)), x, t),
-    "forward mode, dispatch mode": lambda f, x, t: dual(watched(f), x, t),
-    "forward mode, subclass": lambda f, x, t: dual(lambda x: f(x.as_subclass(Subclass)), x, t),
     "forward mode over a gradient": forward_over_reverse,
     "gradient, negated": lambda f, x, t: gradient(squared(lambda x: f(negated(x))), x),
-    "gradient, dispatch mode": lambda f, x, t: gradient(squared(watched(f)), x),
     "gradient, compiled autograd": lambda f, x, t: compiled_autograd(f, x),
     "jit.trace, forward mode of it": lambda f, x, t: dual(
         torch.jit.trace(f, (x,), check_trace=False), x, t
