@@ -7,7 +7,6 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import func
-from torch._dynamo.compiled_autograd import _enable
 from torch.autograd import forward_ad
 from torch.fx.experimental.proxy_tensor import make_fx
 
@@ -95,15 +94,6 @@ def gradient(f: Function, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
     return torch.autograd.grad(f(leaf), leaf)
 
 
-def compiled_autograd(f: Function, x: torch.Tensor) -> torch.Tensor | None:
-    """A graph whose gradient Dynamo traces as it is computed."""
-    leaf = x.clone().requires_grad_()
-    y = squared(f)(leaf)
-    with _enable(torch.compile(backend="eager")):
-        y.backward()
-    return leaf.grad
-
-
 def forward_over_reverse(f: Function, x: torch.Tensor, t: torch.Tensor) -> torch.Tensor | None:
     """A graph made before the dual level, run backwards with a dual gradient."""
     leaf = x.clone().requires_grad_()
@@ -120,7 +110,6 @@ PROGRAMS: dict[str, Callable[[Function, torch.Tensor, torch.Tensor], Any]] = {
     "forward mode": dual,
     "forward mode over a gradient": forward_over_reverse,
     "gradient, negated": lambda f, x, t: gradient(squared(lambda x: f(negated(x))), x),
-    "gradient, compiled autograd": lambda f, x, t: compiled_autograd(f, x),
     "jit.trace, forward mode of it": lambda f, x, t: dual(
         torch.jit.trace(f, (x,), check_trace=False), x, t
     ),
