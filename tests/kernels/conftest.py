@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import cache
 from importlib.util import find_spec
 from typing import Any
@@ -10,29 +11,39 @@ from typing import Any
 import pytest
 import torch
 
+from experiments.data.jobs import CONF, read_yaml
 from kernels.device import Device, cuda_device
 
 collect_ignore_glob = [] if find_spec("triton") else ["*test_ptx.py"]
 
 INTERPRETED = os.environ.get("TRITON_INTERPRET", "0") not in ("", "0")
 HERE = Device("cpu", "cpu") if INTERPRETED or not torch.cuda.is_available() else cuda_device(0)
-H200 = Device(
-    kind="cuda",
-    name="NVIDIA H200",
-    capability=(9, 0),
-    sms=132,
-    warp_size=32,
-    registers_per_sm=65536,
-    shared_bytes_per_sm=233472,
-    shared_bytes_per_block=232448,
-    warps_per_sm=64,
-    clusters=(528, 248, 124, 58),
-)
 DTYPES = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
 LAYOUTS = (
     *("contiguous", "padded rows", "transposed", "every other column", "one row repeated"),
     "off a vector",
 )
+
+
+def described(name: str, capability: tuple[int, int]) -> Device:
+    """A card by its datasheet. A block has at most a KiB less than an SM of shared memory."""
+    facts = {key: one["value"] for key, one in read_yaml(CONF / "gpu")[name]["facts"].items()}
+    return Device(
+        kind="cuda",
+        name=name,
+        capability=capability,
+        sms=facts["sms"],
+        warp_size=32,
+        registers_per_sm=65536,
+        shared_bytes_per_sm=facts["shared_kib_per_sm"] << 10,
+        shared_bytes_per_block=facts["shared_kib_per_sm"] - 1 << 10,
+        warps_per_sm=48 if capability in ((8, 9), (12, 0)) else 64,
+        l2_bytes=facts["l2_mib"] << 20,
+    )
+
+
+# Whose clusters are the driver's count
+H200 = replace(described("h200", (9, 0)), clusters=(528, 248, 124, 58))
 
 
 @pytest.fixture(scope="session")

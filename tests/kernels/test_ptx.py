@@ -12,7 +12,6 @@ import csv
 import re
 import subprocess
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import SimpleNamespace
@@ -37,7 +36,6 @@ pytestmark = pytest.mark.ptx
 
 VERSION = f"# triton {triton.__version__}"
 TABLE = Path(__file__).parent / "compiled.csv"
-CARD = replace(H200, l2_bytes=60 << 20)
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 # A kernel of conf/kernel may have an option of the loss behind a comma
 OPTIONS = {"softcap": Options(softcap=30.0), "smoothing": Options(label_smoothing=0.1)}
@@ -68,7 +66,7 @@ def lines(name: str, rows: str, cols: str, dtype: str) -> Iterator[Line]:
         patch.setattr(CUDABackend, "make_cubin", lambda *_: b"")
         patch.setattr(driver, "_active", DRIVER)
         patch.setattr(JITFunction, "run", run)
-        on_card(patch, lambda _: CARD)
+        on_card(patch, lambda _: H200)
         inputs = empty_inputs(kernel, (int(rows), int(cols)), DTYPES[dtype])
         if option:
             with_option(kernel, OPTIONS[option], *inputs)
