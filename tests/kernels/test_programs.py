@@ -104,11 +104,21 @@ def forward_over_reverse(f: Function, x: torch.Tensor, t: torch.Tensor) -> torch
         return forward_ad.unpack_dual(dx).tangent
 
 
+def second(f: Function, x: torch.Tensor, t: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """Of a gradient from numbers that need none themselves."""
+    leaf = x.clone().requires_grad_()
+    y = f(leaf)
+    dy = torch.linspace(1, 2, y.numel(), dtype=y.dtype, device=y.device).view_as(y)
+    (dx,) = torch.autograd.grad(y, leaf, dy, create_graph=True)
+    return torch.autograd.grad(dx.square().sum(), leaf)
+
+
 PROGRAMS: dict[str, Callable[[Function, torch.Tensor, torch.Tensor], Any]] = {
     "jvp": lambda f, x, t: func.jvp(f, (x,), (t,)),
     "vmap": lambda f, x, t: func.vmap(f, in_dims=2)(torch.stack((x, t), 2)),
     "forward mode": dual,
     "forward mode over a gradient": forward_over_reverse,
+    "gradient of a gradient": second,
     "gradient, negated": lambda f, x, t: gradient(squared(lambda x: f(negated(x))), x),
     "jit.trace, forward mode of it": lambda f, x, t: dual(
         torch.jit.trace(f, (x,), check_trace=False), x, t
@@ -146,6 +156,10 @@ def test_whatever_differentiates_or_traces_it_gets_the_answer_of_pytorchs(
     device: str, called: str, program: str
 ) -> None:
     x, t = torch.randn(2, *SHAPE, dtype=torch.float64, device=device)
+    for _ in range(2):  # ordinary gradients, whose launches a later one may repeat
+        leaf = x.clone().requires_grad_()
+        y = both(called, device)[0](leaf)
+        torch.autograd.grad(y, leaf, torch.ones_like(y))
     ours, wanted = (PROGRAMS[program](each, x, t) for each in both(called, device))
     assert wanted is not None
     torch.testing.assert_close(ours, wanted)
