@@ -7,10 +7,11 @@ from scipy.stats import gmean
 
 from experiments.data.errors import command
 
-SETS = "limits", "attention*", "losses", "*backward", "heads", "public"  # an H200's
+SETS = "limits", "attention*", "losses*", "*backward", "heads", "public"  # an H200's
 # Some sets have more public kernels than others for these operations: at tuned widths, or at any
 HEADS, ANY = "kl_div|logprob|cross_entropy(?!_backward)", ["log_softmax"]
 OWN = """by == 'ours' and sweep.str.contains('heads') == (tuned and operation.str.match(@HEADS)) \
+    and sweep.str.contains('losses_|numbers') == (operation == 'cross_entropy_backward') \
     and sweep.str.contains('pub|fla') == (operation in @ANY or tuned and operation=='logsumexp')"""
 VISIT = ["operation", "rows", "cols", "dtype", "roof", "sweep", "card", "round"]
 POINT = [*VISIT[:4], "large", "few", "tuned"]
