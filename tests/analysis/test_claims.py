@@ -129,7 +129,7 @@ def test_a_claim_is_as_good_as_its_worst_part(
     assert (ours.source, ours.verdict) == ("this project", own_verdict)
 
 
-def test_a_number_over_none_is_none_and_what_is_needed_is_kept() -> None:
+def test_a_number_over_a_missing_one_is_missing_and_says_what_is_needed() -> None:
     ratio = points(2, 6, slack=1) / points(4, 0)
     assert [*ratio.numbers.values()] == [Estimate(0.5, 0.25, 0.75).of([1, 1])]
     needy = Points(needs="needs rows")

@@ -55,7 +55,7 @@ class Bad(Good):
                 ctypes.string_at(0)
             case "exhaust":  # a petabyte
                 y = torch.empty(1 << 50, dtype=torch.uint8, device=x.device)
-            case "print":  # text, bytes that are none, and more than any log should take
+            case "print":  # text, bytes that are no text, and more than any log should take
                 print("from a kernel\nhalf a pair: \ud800", flush=True)
                 for _ in range(60):
                     os.write(1, b"\xfe" * 99_999 + b"\n")

@@ -42,7 +42,7 @@ def described(name: str, capability: tuple[int, int]) -> Device:
     )
 
 
-# Whose clusters are the driver's count
+# Its clusters are as many as its driver says
 H200 = replace(described("h200", (9, 0)), clusters=(528, 248, 124, 58))
 
 

@@ -105,7 +105,7 @@ def forward_over_reverse(f: Function, x: torch.Tensor, t: torch.Tensor) -> torch
 
 
 def second(f: Function, x: torch.Tensor, t: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    """Of a gradient from numbers that need none themselves."""
+    """The gradient of a gradient, whose incoming numbers need no gradient themselves."""
     leaf = x.clone().requires_grad_()
     y = f(leaf)
     dy = torch.linspace(1, 2, y.numel(), dtype=y.dtype, device=y.device).view_as(y)
