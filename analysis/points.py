@@ -41,7 +41,7 @@ SEEN = (1280, 20480, 50257)  # widths of the grid `held_out` that kernels were t
 LARGE_BYTES = 256_000_000  # bytes moved; from here on only memory bandwidth limits
 SHORT_US = 25.0  # µs; below, times on an H200 flip between two values half a microsecond apart
 ENOUGH = 0.2  # share of the largest set's points that a set needs to be used
-NEARLY_ALL = 0.9  # share of points that all recordings need for an interval over recordings
+NEARLY_ALL = 0.9  # share of points that a recording needs to count in an interval over recordings
 NEEDS = (
     "timed rows of our kernel beside a public one, such as auto and torch "
     "(make sweep EXPERIMENT=limits)"
@@ -241,25 +241,27 @@ def geomean(lines: pd.DataFrame) -> Mean | None:
     """The geometric mean over points, lines of `ratios`, of a rival's time over ours, or None.
 
     A time of ours above the roof is no win: in the mean the roof's time replaces it. The interval
-    is over recordings if all of them share nearly all points (`NEARLY_ALL`), over the rounds of a
-    single recording, or over widths if recordings have different ones. Otherwise, as for a single
-    round, it is the mean of the points' own intervals.
+    is over the recordings that have nearly all points (`NEARLY_ALL`), or over the rounds of one. If
+    no two have, it is over widths. Otherwise, as for a single round, it is the mean of the points'
+    own intervals.
     """
     if lines.empty:
         return None
     every = [(i, *visit) for i, visits in enumerate(lines["visits"]) for visit in visits]
     times = pd.DataFrame(every, columns=["point", *VISIT, "log"])
     times["recording"] = _joined_cards(times)
-    each = times.groupby("point").agg({"log": "mean", "recording": "nunique"})
-    each["cols"] = lines["cols"].to_numpy()
+    each = times.groupby("point")[["log"]].mean().assign(cols=lines["cols"].to_numpy())
     value, recordings = math.exp(each["log"].mean()), times["recording"].nunique()
-    everywhere = each.index[each["recording"] == recordings]
-    if times.groupby(VISIT).ngroups > 1 and len(everywhere) >= NEARLY_ALL * len(each):
-        whole = times[times["point"].isin(everywhere)]
-        visits = np.exp(whole.groupby(VISIT)["log"].mean())
+    least = NEARLY_ALL * len(each)
+    whole = times[times.groupby("recording")["point"].transform("nunique") >= least]
+    count = whole["recording"].nunique()
+    whole = whole[whole.groupby("point")["recording"].transform("nunique") == count]
+    visits = np.exp(whole.groupby(VISIT)["log"].mean())
+    several = len(visits) > 1 and (count > 1 or recordings == 1)
+    if several and whole["point"].nunique() >= least:
         mean = estimate.over_recordings([list(one) for _, one in visits.groupby("recording")])
         low, high = mean.low / mean.value, mean.high / mean.value
-        units = "recordings" if recordings > 1 else "rounds"
+        recordings, units = count, "recordings" if count > 1 else "rounds"
     elif each["cols"].nunique() > 2 and recordings > 1:
         # jackknife over widths (Efron and Stein 1981): points of one width are not independent
         widths = each.groupby("cols")["log"].agg(["sum", "size"])

@@ -9,16 +9,16 @@ from experiments.data.errors import command
 
 SETS = "limits", "attention*", "losses*", "*backward", "heads", "public"  # an H200's
 # Some sets have more public kernels than others for these operations: at tuned widths, or at any
-HEADS, ANY = "kl_div|logprob|cross_entropy(?!_backward)", ["log_softmax"]
-OWN = """by == 'ours' and sweep.str.contains('heads') == (tuned and operation.str.match(@HEADS)) \
-    and sweep.str.contains('losses_|numbers') == (operation == 'cross_entropy_backward') \
-    and sweep.str.contains('pub|fla') == (operation in @ANY or tuned and operation=='logsumexp')"""
+HEADS, PUBLIC = "kl_div|logprob|cross_entropy(?!_backward)", ["log_softmax", "logsumexp"]
+OWN = """by == 'ours' and folder.eq('h200_heads') == (tuned and operation.str.match(@HEADS)) \
+    and folder.eq('h200_losses_again') == (operation == 'cross_entropy_backward') \
+    and folder.eq('h200_public') == (operation in @PUBLIC)"""
 VISIT = ["operation", "rows", "cols", "dtype", "roof", "sweep", "card", "round"]
 POINT = [*VISIT[:4], "large", "few", "tuned"]
 BY = {one.stem: one.read_text().partition("\nby: ")[2] for one in Path("conf/kernel").iterdir()}
 
 files = [one for name in SETS for one in Path("outputs/reference").glob(f"h200_{name}/*/rows*")]
-rows = pd.concat(pd.read_json(path, lines=True, dtype=False) for path in files)
+rows = pd.concat(pd.read_json(f, lines=True, dtype=False).assign(folder=f.parts[2]) for f in files)
 jobs = pd.concat(pd.read_json(path.with_name("jobs.jsonl.gz"), lines=True) for path in files)
 rows["drawn"] = jobs["job"].repeat(jobs["rows"].tolist()).str.startswith("held_out").to_numpy()
 rows["tuned"] = ~rows.groupby(["operation", "cols", "sweep"])["drawn"].transform("all")

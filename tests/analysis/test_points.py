@@ -108,7 +108,12 @@ def test_of_several_recordings_the_interval_is_over_them(tmp_path: Path) -> None
     mean = geomean(ratios(points(load(tmp_path))))
     assert (mean.recordings, mean.units) == (3, "recordings")
     assert mean.value == pytest.approx((1.1 * 1.2 * 1.25) ** (1 / 3), rel=1e-4)
-    assert mean.high / mean.value == pytest.approx(math.exp(log_reach(hosts)), rel=0.01)
+    reach = mean.high / mean.value
+    assert reach == pytest.approx(math.exp(log_reach(hosts)), rel=0.01)
+    # of half of the points a fourth has its part in the mean, and none in the interval
+    write(tmp_path / "part", beside({256: [1.19]}, sweep="part"))
+    mean = geomean(ratios(points(load(tmp_path))))
+    assert (mean.recordings, mean.high / mean.value) == (3, pytest.approx(reach, rel=1e-6))
 
 
 def test_where_recordings_drew_their_own_widths_the_interval_is_over_widths(tmp_path: Path) -> None:
