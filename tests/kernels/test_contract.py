@@ -22,7 +22,7 @@ from tests.kernels.conftest import HERE, INTERPRETED, LAYOUTS, extremes, lay_out
 # NumPy, under the interpreter, remarks on every -inf - -inf
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 F32, F16, BF16, F64 = torch.float32, torch.float16, torch.bfloat16, torch.float64
-TILED = ("three_pass", "hybrid", "online", "copy_triton", "copy_in_place", "add_hinted")
+TILED = ("three_pass", "hybrid", "online", "split", "copy_triton", "copy_in_place", "add_hinted")
 HEADS = {"block_m": 32, "block_n": 16, "num_warps": 4}
 # Tiles so small that rows of a few elements take several, and forms that are no kernel of their own
 SMALL: tuple[tuple[str, dict[str, Any]], ...] = (
