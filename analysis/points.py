@@ -41,6 +41,7 @@ SEEN = (1280, 20480, 50257)  # widths of the grid `held_out` that kernels were t
 LARGE_BYTES = 256_000_000  # bytes moved; from here on only memory bandwidth limits
 SHORT_US = 25.0  # µs; below, times on an H200 flip between two values half a microsecond apart
 ENOUGH = 0.2  # share of the largest set's points that a set needs to be used
+SOME_WIDTHS = 5  # of fewer an interval says next to nothing
 NEARLY_ALL = 0.9  # share of points that a recording needs to count in an interval over recordings
 NEEDS = (
     "timed rows of our kernel beside a public one, such as auto and torch "
@@ -237,13 +238,13 @@ def mean_share(each: pd.Series) -> float:
     return geometric_mean(each.dropna().clip(upper=1))
 
 
-def geomean(lines: pd.DataFrame) -> Mean | None:
+def geomean(lines: pd.DataFrame, by_width: bool = False) -> Mean | None:
     """The geometric mean over points, lines of `ratios`, of a rival's time over ours, or None.
 
     A time of ours above the roof is no win: in the mean the roof's time replaces it. The interval
     is over the recordings that have nearly all points (`NEARLY_ALL`), or over the rounds of one. If
     no two have, it is over widths. Otherwise, as for a single round, it is the mean of the points'
-    own intervals.
+    own intervals. With ``by_width`` it is over widths (`SOME_WIDTHS` or more) where that is wider.
     """
     if lines.empty:
         return None
@@ -261,19 +262,21 @@ def geomean(lines: pd.DataFrame) -> Mean | None:
     if several and whole["point"].nunique() >= least:
         mean = estimate.over_recordings([list(one) for _, one in visits.groupby("recording")])
         low, high = mean.low / mean.value, mean.high / mean.value
-        recordings, units = count, "recordings" if count > 1 else "rounds"
-    elif each["cols"].nunique() > 2 and recordings > 1:
+        units = "recordings" if count > 1 else "rounds"
+    else:
+        low, high = (geometric_mean(lines[end] / lines["ratio"]) for end in ("low", "high"))
+        count, units = recordings, "samples"
+    least = SOME_WIDTHS if by_width else 3 if units == "samples" and recordings > 1 else math.inf
+    if each["cols"].nunique() >= least:
         # jackknife over widths (Efron and Stein 1981): points of one width are not independent
         widths = each.groupby("cols")["log"].agg(["sum", "size"])
         without = (each["log"].sum() - widths["sum"]) / (len(each) - widths["size"])
         error = math.sqrt((len(widths) - 1) * float(without.var(ddof=0)))
-        high = math.exp(float(estimate.quantile(0.025, len(widths) - 1)) * error)
-        low, units = 1 / high, "widths"
-    else:
-        low, high = (geometric_mean(lines[end] / lines["ratio"]) for end in ("low", "high"))
-        units = "samples"
+        reach = math.exp(float(estimate.quantile(0.025, len(widths) - 1)) * error)
+        if not by_width or reach > high:
+            low, high, units = 1 / reach, reach, "widths"
     ends = value * low, value * high
-    return Mean(value, *ends, points=len(each), recordings=recordings, units=units)
+    return Mean(value, *ends, points=len(each), recordings=count, units=units)
 
 
 def _held_to_roof(found: pd.DataFrame, both: pd.DataFrame) -> Floats:

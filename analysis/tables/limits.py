@@ -46,9 +46,9 @@ def limits(inputs: Inputs) -> Named:
 
 def _failures(frame: pd.DataFrame, found: pd.DataFrame) -> Mapping[Any, dict[str, str]]:
     """By point, the public kernels that failed and have no time there, with their status."""
-    mine = (frame[["operation", "set"]] == found[["operation", "set"]].iloc[0]).all(axis=1)
-    rows = frame[mine & ~frame["status"].isin(EXPECTED)]
-    rows = rows[~rows["kernel"].map(maker).isin(["", OURS])]
+    rows = frame[frame["operation"].eq(found["operation"].iloc[0])]
+    rows = rows[~rows["status"].isin(EXPECTED) & ~rows["kernel"].map(maker).isin(["", OURS])]
+    rows = rows.merge(found[[*BY_GPU, "set"]].drop_duplicates())
     timed = pd.MultiIndex.from_frame(found[[*BY_GPU, "kernel"]])
     rows = rows[~pd.MultiIndex.from_frame(rows[[*BY_GPU, "kernel"]]).isin(timed)]
     return {
@@ -219,7 +219,7 @@ def mixed_code(rows: pd.DataFrame) -> list[str]:
 
 def _summary(inputs: Inputs, operation: str, lines: pd.DataFrame) -> dict[str, Any]:
     """The numbers of some lines of `Inputs.ratios` in one, with its rows; empty if of none."""
-    if (mean := limit.geomean(lines)) is None:
+    if (mean := limit.geomean(lines, by_width=True)) is None:
         return {}
     shares = inputs.ratios(operation, ROOF)[[*POINT, "ratio"]].merge(lines[POINT])["ratio"]
     slower = lines[lines["high"] < 1].sort_values("ratio")  # the whole interval lies below 1

@@ -126,6 +126,10 @@ def test_where_recordings_drew_their_own_widths_the_interval_is_over_widths(tmp_
     middle = sum(logs) / 4
     error = math.sqrt(sum((x - middle) ** 2 for x in logs) / 3 / 4)  # of a mean of four widths
     assert math.log(mean.high / mean.value) == pytest.approx(3.182 * error, rel=0.01)
+    speeds = {256: [1.1], 300: [1.0], 500: [1.3], 700: [1.6], 1024: [1.2]}
+    both = beside(speeds, sweep="r2") + beside(speeds, sweep="r3")
+    lines = ratios(of(tmp_path / "same", both))
+    assert [geomean(lines, wider).units for wider in (False, True)] == ["recordings", "widths"]
 
 
 def test_cards_that_shared_the_points_of_a_sweep_made_one_recording(tmp_path: Path) -> None:
