@@ -6,16 +6,16 @@ from typing import Any
 __all__ = ["bench", "sweep"]
 
 
-def interrupts_on_one_line() -> None:
-    """Makes Ctrl-C print a line, not a traceback, until `errors.command` takes over."""
+def _show(kind: type[BaseException], error: BaseException, trace: Any) -> None:
+    """Shows an error as Python does, but Ctrl-C as one line."""
+    if issubclass(kind, KeyboardInterrupt):
+        print("interrupted", file=sys.stderr)
+    else:
+        sys.__excepthook__(kind, error, trace)
 
-    def shown(kind: type[BaseException], error: BaseException, trace: Any) -> None:
-        if issubclass(kind, KeyboardInterrupt):
-            print("interrupted", file=sys.stderr)
-        else:
-            sys.__excepthook__(kind, error, trace)
 
-    sys.excepthook = shown
+if sys.argv[:1] == ["-m"]:  # a command of this package, until `errors.command` takes over
+    sys.excepthook = _show
 
 
 def __getattr__(name: str) -> Any:

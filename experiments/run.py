@@ -3,11 +3,6 @@
 import os
 import re
 import sys
-
-from experiments import interrupts_on_one_line
-
-if __name__ == "__main__":
-    interrupts_on_one_line()  # while all else is imported
 from collections.abc import Sequence
 from typing import Any, NoReturn
 

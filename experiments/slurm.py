@@ -188,22 +188,22 @@ def last_rows(folder: Path, jobs: Iterable[Job]) -> list[tuple[Row, str]]:
     return [(row, labels[one.name]) for one in known for row in one.last.values()]
 
 
-def state_of(jobs: Sequence[Job], rows: Sequence[Row], latest: str, queue: States) -> State:
-    """A shard's state: what Slurm says of its latest job, or else what its rows say."""
+def state_of(jobs: Sequence[Job], rows: Sequence[Row], number: str, queue: States) -> State:
+    """A shard's state: what Slurm says of its latest job, its number, or else what its rows say."""
     points = sum(len(job.shapes) * len(job.dtypes) * job.config["rounds"] for job in jobs)
     done = sum(row.expected for row in rows)
     failed, missing = len(rows) - done, len(rows) < points
-    slurms = "RUNNING" if queue is None else queue.get(latest, "")
+    state = "RUNNING" if queue is None else queue.get(number, "")
     word, why = "new", ""
     # the file system's cache may still hide the last rows of a completed job
-    if latest and (slurms in QUEUED | RUNNING or (slurms == "COMPLETED" and missing)):
-        word = "queued" if slurms in QUEUED else "running"
+    if number and (state in QUEUED | RUNNING or (state == "COMPLETED" and missing)):
+        word = "queued" if state in QUEUED else "running"
     elif not missing:
         word = "failed" if failed else "done"
         why = f"{failed} points failed; only_failed=true tries them again" if failed else ""
-    elif latest:
-        ended = f"Slurm says {slurms}" if slurms not in ("", "FAILED") else "points are missing"
-        word, why = "failed", f"{ended} (log: slurm/log/{latest}_*)"
+    elif number:
+        ended = f"Slurm says {state}" if state not in ("", "FAILED") else "points are missing"
+        word, why = "failed", f"{ended} (log: slurm/log/{number}_*)"
     return State(word, why, points, done, failed)
 
 

@@ -92,11 +92,11 @@ class Sweep:
     ) -> None:
         self.plan, self.pool, self.ledger, self.options = plan, pool, ledger, options
         self.name, self.measured, self._stopping = "", list[Row](), threading.Event()
-        # a point tried again takes its neighbours along: ratios compare points close in time; what
-        # was never measured goes first, as a card's time may end
-        again = {NEAR(x) for x in plan.points if self._is_due(x) and ledger.latest(x.identity)}
-        due = [x for x in plan.points if self._is_due(x) or NEAR(x) in again]
-        self.due = sorted(due, key=lambda x: (x.round, NEAR(x) in again))
+        # a point tried again takes its neighbours along: ratios compare points close in time
+        retried = {NEAR(x) for x in plan.points if self._is_due(x) and ledger.latest(x.identity)}
+        due = [x for x in plan.points if self._is_due(x) or NEAR(x) in retried]
+        # a card's time may end: in each round, what was never measured goes first
+        self.due = sorted(due, key=lambda x: (x.round, NEAR(x) in retried))
 
     def _is_due(self, point: Point) -> bool:
         """Whether a point must be measured now."""

@@ -52,10 +52,10 @@ NO_LAUNCHER = (
 TAILS = r"[,.] (?:Config search path: |Set the environment variable: |full_key: |See https://hydra)"
 OUTSIDE = "outside"  # the configuration of a function of any file
 # These choose a kernel from outside. Its name in rows says which, and a path is private.
-PLACED = re.compile(r"[+~]*kernel\.(file|function|operation|traffic)=")
-# These choose a job's folder, or how the sweep runs. They do not vary what is measured.
-WHERE = "|".join(("kernel", "grid", "dtype", "gpu", "experiment", "name", "twin", *SHARED))
-ELSEWHERE = re.compile(rf"{PLACED.pattern}|[+~]*(({WHERE})=|(tracker|hydra)[./])")
+PLACED = tuple(f"kernel.{option}=" for option in ("file", "function", "operation", "traffic"))
+# No part of the name of a job's folder: its path says them, or they are of the whole sweep.
+CHOICES = ("kernel", "grid", "dtype", "gpu", "experiment", "name", "twin", *SHARED)
+UNNAMED = (*PLACED, *(f"{choice}=" for choice in CHOICES), "tracker.", "hydra")
 # An option inside a group. Its value does not change which other options are composed.
 VALUE = re.compile(r"(?!hydra\.)\w+(\.\w+)+=")
 
@@ -222,7 +222,7 @@ def _of_kernel(
             own.append([f"kernel={name}"])
         elif of and of[2] in names:  # as kernel.online.block_size=64
             own += [[of[1] + one[of.end() :] for one in values]] * (of[2] == name)
-        elif name == OUTSIDE or OUTSIDE not in names or not PLACED.match(f"{key}="):
+        elif name == OUTSIDE or OUTSIDE not in names or f"{key}=".lstrip("+~") not in PLACED:
             own.append(values)
     return own
 
@@ -317,9 +317,9 @@ def compose(overrides: Sequence[str]) -> Job:
         name = outside_name(file, str(resolved["kernel"].get("function")))
         resolved["kernel"]["file"] = str(file)
     kernel = "-".join(filter(None, [name, checked.twin]))
-    plain = [one.lstrip("+~") for one in overrides if not ELSEWHERE.match(one)]
-    tunables = sorted(o.removeprefix("kernel.") for o in plain if o.startswith("kernel."))
-    others = sorted(one for one in plain if not one.startswith("kernel."))
+    named = sorted(o.lstrip("+~") for o in overrides if not o.lstrip("+~").startswith(UNNAMED))
+    tunables = [one.removeprefix("kernel.") for one in named if one.startswith("kernel.")]
+    others = [one for one in named if not one.startswith("kernel.")]
     grid, dtype, gpu = (choices[group].replace("/", "_") for group in ("grid", "dtype", "gpu"))
     parts = [grid, f"{dtype}-{gpu}", _safe(",".join(others)), _safe(",".join([kernel, *tunables]))]
     return Job(

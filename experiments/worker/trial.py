@@ -133,8 +133,8 @@ class Trial:
     def check_answers(self, answers: Sequence[Timed]) -> CheckResult:
         """The first result that refuses an answer, else the last; restores all rows' own values.
 
-        Rows that held other values are checked for these. Then the rows of the first answer, which
-        passed, take their place, so that an answer that is equal as a whole is not compared again.
+        First the rows whose input held other values are checked for these. Then the first answer's
+        rows, which passed, stand in for them: a whole with bits that passed is not compared again.
         """
         if not self.changing.intact():
             return INPUT_CHANGED
