@@ -101,7 +101,7 @@ def run(options: argparse.Namespace) -> int:
     made = [write_file(head.out / "compare.md", text)]
     made.append(write_file(head.out / "compare.csv", kernels.csv()))
     short = replace(changed, lines=changed.lines[:SHOWN])
-    print(kernels.plain(), short.plain(), "", sep="\n\n")
+    print(kernels.plain(), *[short.plain()] * bool(short.lines), "", sep="\n\n")
     failed, limit = int(found["verdict"].eq("failed").sum()), f"{100 * options.threshold:g} %"
     slow = int(found["regression"].sum()) - failed
     worse = [f"{_many(slow)} significantly slower by more than {limit}"] * bool(slow)
@@ -336,6 +336,6 @@ def _run_kernels(inputs: Inputs, names: Sequence[str]) -> int:
     if doubtful:
         note += f" {doubtful} of their rows are suspect, as the sweep said at its end."
     shown = found.assign(**{name: found[name].map("{:.4f}".format) for name in numbers})
-    made = table(f"Time of {other} over {one}, µs", shown, [note], found)
+    made = table(f"Times of {one} (us) and {other} (rival_us)", shown, [note], found)
     print(made.plain(), note, *write_table(inputs.out, "kernels", made), sep="\n")
     return 0

@@ -1,6 +1,6 @@
 """``trace FILE.csv LINE`` prints the rows behind a line of a table's CSV.
 
-Lines are counted from 1, without the line of column names.
+Lines are counted from 1, without the line of column names, or called as their first column says.
 """
 
 import argparse
@@ -17,9 +17,8 @@ from experiments.data.rows import read_rows, rows_files
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of ``trace``."""
     parser.add_argument("file", type=Path, metavar="FILE.csv", help="a table that tables wrote")
-    parser.add_argument("line", type=int, metavar="LINE", help="a line of the table, from 1")
-    made_of = "the rows that it was made of (default: outputs/reference)"
-    parser.add_argument("--rows", type=Path, default=REFERENCE, metavar="DIR", help=made_of)
+    parser.add_argument("line", metavar="LINE", help="a line, from 1, or its name, such as B3")
+    parser.add_argument("--rows", type=Path, default=REFERENCE, help="default: outputs/reference")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -28,19 +27,20 @@ def run(options: argparse.Namespace) -> int:
     Raises:
         RowsError: there is no such file, line or row, or the table does not name its rows.
     """
-    name, line = visible(str(options.file)), options.line
+    name, line = visible(str(options.file)), visible(options.line)
     if not options.file.is_file():
         raise RowsError(f"{name}: no such file")
     try:
         table = pd.read_csv(options.file, dtype=str, keep_default_na=False)
     except ValueError as error:
         raise RowsError(f"{name}: no CSV of ours: {visible(str(error))}") from None
-    if not 1 <= line <= len(table):
+    names = (str(i) if line.isdigit() else one[0] for i, one in enumerate(table.to_numpy(), 1))
+    own = [line == one for one in names]
+    if not any(own):
         raise RowsError(f"{name}: no line {line}; it has {len(table)}")
-    keys, recordings = (table.get(one, {}).get(line - 1, "") for one in ("keys", "recordings"))
-    if not keys:
-        raise RowsError(f"{name}: it does not name the rows behind its lines")
-    known = keys.split(" ")
+    known, recordings = (" ".join(table[own].get(k, ())).split() for k in ("keys", "recordings"))
+    if not known:
+        raise RowsError(f"{name}: line {line} names no rows; traffic is in **/count*.jsonl")
     lines = [
         f"{path}:{number}  {row.kernel} {row.rows}×{row.cols} {row.dtype}: {row.status}, "
         f"{number_text(row.time_us)} µs by {row.timer}, round {row.round}, attempt {row.attempt}; "

@@ -44,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Measures and prints the table; returns the exit status."""
     parser = Parser(prog="python -m experiments.bench", description=__doc__)
     parser.add_argument("kernel", metavar="FILE.py::FUNCTION", help="the function, of any file")
-    parser.add_argument("overrides", nargs="*", metavar="name=value", help="operation=, grid=, …")
+    parser.add_argument("overrides", nargs="*", metavar="name=value", default=[])
     parser.add_argument("--traffic", metavar="T", help="elements that it moves, such as '3*M*N'")
     parser.add_argument("--verbose", action="store_true", help="show an error's traceback")
     options = parser.parse_intermixed_args(arguments)
@@ -115,7 +115,7 @@ def bench(
 
 def _sweep(overrides: Sequence[str], out: str | Path | None) -> list[tuple[str, Row]]:
     """Runs a sweep as the command line does, without its table; returns labels and rows."""
-    place = [] if out is None else [f"out={_quoted(Path(out).resolve())}"]
+    place = [] if out is None else [f"out={_quoted(str(Path(out).resolve()))}"]
     shown = "dry_run=true" in overrides
     with nullcontext() if shown else redirect_stdout(io.StringIO()):
         try:
@@ -129,9 +129,9 @@ def _sweep(overrides: Sequence[str], out: str | Path | None) -> list[tuple[str, 
     return found
 
 
-def _quoted(path: Path) -> str:
-    """A path as a value in Hydra's grammar."""
-    escaped = str(path).replace("'", "\\'")
+def _quoted(text: str) -> str:
+    """A text as a value in Hydra's grammar, where a bare ``nan`` or ``null`` is none."""
+    escaped = text.replace("'", "\\'")
     return f"'{escaped}'"
 
 
@@ -199,10 +199,10 @@ def measured(
     words = [
         f"kernel={','.join(['outside', *found['rivals']])}",
         f"grid={'bench' if on_card else 'smoke'}",
-        f"kernel.outside.file={_quoted(path)}",
+        f"kernel.outside.file={_quoted(str(path))}",
         f"kernel.outside.operation={operation}",
         "only_beside=true",
-        f"kernel.outside.function={','.join(found['functions'])}",
+        f"kernel.outside.function={','.join(map(_quoted, found['functions']))}",
         *[f"kernel.outside.traffic='{traffic}'"] * bool(traffic),
     ]
     if not on_card:  # on a CPU each sample flushes a large cache first, which takes 0.1 s

@@ -126,6 +126,8 @@ def test_the_rows_behind_a_line_are_printed_and_nothing_else_is_a_traceback(
         "rows/rows.jsonl:1  auto 4096×4096 float32: ok, 100 µs by events, round 0, attempt 1; "
         "paper/0, commit 0123456789ab"
     )
+    assert main(["trace", table, "NVIDIA H200", "--rows", "rows"]) == 0  # by its first column
+    assert capsys.readouterr().out.splitlines() == printed
     (tmp_path / "other.csv").write_text("a,b\n1,2\n")
     (tmp_path / "bytes.csv").write_bytes(b"\xff\xfe")
     write(tmp_path / "elsewhere", [row("torch", 256)])
@@ -133,7 +135,8 @@ def test_the_rows_behind_a_line_are_printed_and_nothing_else_is_a_traceback(
         ((table, "2"), "no line 2; it has 1"),
         ((table, "0"), "no line 0"),
         (("nosuch.csv", "1"), "no such file"),
-        (("other.csv", "1"), "does not name the rows"),
+        (("other.csv", "1"), "line 1 names no rows; traffic is in **/count*.jsonl"),
+        ((table, "NVIDIA H100"), "no line NVIDIA H100; it has 1"),
         (("bytes.csv", "1"), "no CSV of ours"),
         ((table, "1", "--rows", "elsewhere"), "none of the rows"),
     ):

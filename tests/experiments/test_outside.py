@@ -133,24 +133,25 @@ def test_a_sweep_has_rows_of_it_and_of_a_folder_of_ones_own_beside_ours_and_no_p
 def test_bench_ends_with_a_table_and_a_verdict(
     written: Written, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    words, file = [*shape(8, 64), "dtype=float32", "gpu=cpu", "tracker=none", *QUICK], written(GOOD)
+    words = [*shape(8, 64), "dtype=float32", "gpu=cpu", "tracker=none", *QUICK]
+    file = written(GOOD.replace("mine", "nan"))  # a function's name, for Hydra a number
     beside = ["kernel=outside,torch,naive", f"out={tmp_path / 'out'}"]  # all would take a while
-    assert main([f"{file}::mine", "--traffic=3*M*N", *words, *beside]) == 0
+    assert main([f"{file}::nan", "--traffic=3*M*N", *words, *beside]) == 0
     head, line, *_ = capfd.readouterr().out.splitlines()
     assert {"torch", "other"} <= {*head.split()}
     assert {"faster", "slower", "difference"} & {*line.removeprefix("8×64 ").split()}
     formulas = {row.kernel: row.model_formula for row in rows_below(tmp_path / "out")}
-    assert (formulas["mine"], formulas["torch"]) == ("3MN", "2MN")
+    assert (formulas["nan"], formulas["torch"]) == ("3MN", "2MN")
     # no softmax's row answers for another operation, none of an earlier call is shown, and nothing
     # is measured beside a wrong answer
     beside = ["operation=log_softmax", "kernel=outside,log_softmax_torch", beside[1]]
-    assert main([f"{file}::mine", *words, *beside]) == 1
+    assert main([f"{file}::nan", *words, *beside]) == 1
     _, line, end = capfd.readouterr().out.splitlines()
-    assert re.search(r"mine +incorrect: 512 of 512 elements", line), line
+    assert re.search(r"nan +incorrect: 512 of 512 elements", line), line
     assert end.startswith("rows  ")
     measured = {row.kernel for row in rows_below(tmp_path / "out")}
-    assert measured == {"mine", "torch", "naive", "copy"}
-    assert main([f"{file}::mine", "kernel=torch", *words]) == 2
+    assert measured == {"nan", "torch", "naive", "copy"}
+    assert main([f"{file}::nan", "kernel=torch", *words]) == 2
     assert "kernel=outside,torch" in capfd.readouterr().err
 
 
