@@ -175,8 +175,7 @@ def with_verdicts(points: pd.DataFrame, threshold: float = THRESHOLD) -> pd.Data
     Returns:
         The columns of `matched`, and ``verdict`` (one of `VERDICTS`), ``regression`` (a gate fails
         on it), ``ratio`` (of times, HEAD / BASE), ``low`` and ``high`` (the 95 % interval of this
-        point alone), ``all_low`` and ``all_high`` (the one that holds for all points at once) and
-        ``p_holm`` (corrected for all points).
+        point alone) and ``p_holm`` (corrected for all points).
     """
     both = points[points["base_visits"].gt(0) & points["head_visits"].gt(0)]
     timed = both[both["base_rounds"].gt(0) & both["head_rounds"].gt(0)]
@@ -186,12 +185,11 @@ def with_verdicts(points: pd.DataFrame, threshold: float = THRESHOLD) -> pd.Data
     # p of a slowdown beyond the threshold: a family of tests with its own correction
     beyond = holm(stdtr(df, (limit - difference) / error)) <= ALPHA / 2
     alone = quantile(ALPHA / 2, df) * error
-    every = quantile(ALPHA / 2 / max(len(timed), 1), df) * error
     different = (p <= ALPHA) & (np.abs(difference) > floor)
     same = np.abs(difference) + alone <= limit
     cases = [same, different & (difference > 0), different]
     verdicts = np.select(cases, ["same", "slower", "faster"], "unclear")
-    ends = {"": 0.0, "low": -alone, "high": alone, "all_low": -every, "all_high": every}
+    ends = {"": 0.0, "low": -alone, "high": alone}
     columns = {name or "ratio": np.exp(difference + end) for name, end in ends.items()}
     columns |= {"verdict": verdicts, "regression": (verdicts == "slower") & beyond, "p_holm": p}
 
@@ -200,7 +198,7 @@ def with_verdicts(points: pd.DataFrame, threshold: float = THRESHOLD) -> pd.Data
     cases = [was & ~now, now & ~was, found["ratio"].isna()]
     found["verdict"] = np.select(cases, ["failed", "fixed", "no time"], found["verdict"])
     found["regression"] = found["regression"].eq(True) & (was == now) | (was & ~now)
-    found.loc[was != now, ["all_low", "all_high", "p_holm"]] = np.nan
+    found.loc[was != now, ["low", "high", "p_holm"]] = np.nan
     return found.reset_index(drop=True)
 
 
@@ -255,7 +253,7 @@ def _changed(points: pd.DataFrame) -> Table:
     changed = changed.assign(kept=~changed["regression"], size=size)
     for one in changed.sort_values(["kept", "size"], kind="stable").to_dict("records"):
         times = [number_text(math.exp(one[f"{side}_log"]), 2) for side in SIDES]
-        ends = f"{one['all_low']:,.3f}–{one['all_high']:,.3f}" if one["all_low"] > 0 else "–"
+        ends = f"{one['low']:,.3f}–{one['high']:,.3f}" if one["low"] > 0 else "–"
         status = ARROW.join(dict.fromkeys([one["base_status"], one["head_status"]]))
         if one["verdict"] == "failed":
             status += f" in {one['head_bad']} of {one['head_visits']}: {one['head_reason']}"

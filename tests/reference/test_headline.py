@@ -2,7 +2,6 @@
 
 import re
 import runpy
-import sys
 from collections.abc import Iterator
 
 import pandas as pd
@@ -19,7 +18,6 @@ QUOTED = re.compile(r"^\| ([^|]+) \|.* (\d+) \| \*\*(\d\.\d\d) \(", re.MULTILINE
 def points() -> Iterator[pd.DataFrame]:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(ROOT)
-        patch.setattr(sys, "path", [p for p in sys.path if p not in ("", str(ROOT))])
         yield runpy.run_path("docs/headline.py")["points"].reset_index()
 
 
