@@ -38,7 +38,8 @@ def run(out: Path, names: Iterable[str] = ()) -> None:
     counts: list[Count] = []
     for name in names or every:
         kernel = build_kernel({k: v for k, v in files[name].items() if k not in NOT_TUNABLES})
-        points = [(shape, getattr(torch, dtype)) for dtype in COUNTED_DTYPES for shape in SHAPES]
+        shapes = [shape for shape in SHAPES if kernel.operation.refuses(shape) is None]
+        points = [(shape, getattr(torch, dtype)) for dtype in COUNTED_DTYPES for shape in shapes]
         mine = [count(name, kernel, *point, device) for point in points]
         counts += mine
         verdicts = (c.difference or (c.reason if c.method == "none" else None) for c in mine)

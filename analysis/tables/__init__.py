@@ -236,7 +236,11 @@ def _moved(record: Count | Counters, counts: Sequence[Count]) -> Moved:
     # the nearest count is of the same case (one pass or three): its model has similar passes
     apart = [round(abs(passes(one) - passes(record)), 1) for one in counts]
     for kind in KINDS if counts else ():
-        moved[f"counted {kind}"] = _counted(counts[apart.index(min(apart))], kind)
+        nearest = counts[apart.index(min(apart))]
+        counted, own, verdict = _counted(nearest, kind)
+        if min(apart) > 0 and verdict in ("exact", "nominal"):  # of attention, whose N matters
+            counted, verdict = math.nan, f"{verdict} at {nearest.rows}×{nearest.cols}"
+        moved[f"counted {kind}"] = counted, own, verdict
     for name, column in BY_NCU.items():
         if (size := getattr(record, column, None)) is not None:
             model = _model(record, name.split()[1])
