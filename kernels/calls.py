@@ -217,7 +217,7 @@ class RowOp:
             options: Those of the schema, to be checked.
         """
         x, plan = tensors[0], None
-        if not is_dynamo_compiling() and forward_ad._current_level < 0:
+        if not (is_dynamo_compiling() or forward_ad._current_level >= 0 or _dispatch_modes() > 0):
             try:
                 for like, known in self._plans.get((x.shape, len(tensors), options), ()):
                     if like(*tensors):
@@ -383,6 +383,7 @@ class _Differentiable(Function):
             is_dynamo_compiling()
             or torch.is_grad_enabled()
             or forward_ad._current_level >= 0
+            or _dispatch_modes() > 0
             or not like(saved[0], *grads)
         ):
             dx = _gradient(plan, saved, grads[: plan.op.differentiable])
