@@ -130,25 +130,3 @@ def test_where_recordings_drew_their_own_widths_the_interval_is_over_widths(tmp_
     both = beside(speeds, sweep="r2") + beside(speeds, sweep="r3")
     lines = ratios(of(tmp_path / "same", both))
     assert [geomean(lines, wider).units for wider in (False, True)] == ["recordings", "widths"]
-
-
-def test_cards_that_shared_the_points_of_a_sweep_made_one_recording(tmp_path: Path) -> None:
-    rows = [*beside({256: [2.0], 4096: [1.1]}, sweep="r0")]
-    rows += beside({256: [2.02], 4096: [1.12]}, sweep="r1")
-    for card, by_width in enumerate(({256: [2.01]}, {4096: [1.11]})):
-        rows += beside(by_width, sweep="r2", card=card, environment={"mark": "ab"[card] * 8})
-    mean = geomean(ratios(of(tmp_path, rows)))
-    assert (mean.recordings, mean.units) == (3, "recordings")
-
-
-def test_rows_of_two_sets_never_meet(tmp_path: Path) -> None:
-    sets = {"a": [1024, 2048], "b": [1024, 2048], "c": [1024], "d": [777], "e": [1024, 2048, 4096]}
-    for name, widths in sets.items():
-        folder, kernels = tmp_path / name / "sweep", ["auto", "torch", "quack"][: 3 - (name == "a")]
-        times = [90.0] if name == "e" else [90.0, 90.0]
-        places = [(one, n) for one in kernels for n in widths]
-        write(folder, [r for one, n in places for r in timed(one, *times, cols=n, sweep=name)])
-        (folder / "sweep.json").write_text('{"sweep": "s"}')
-    frame = load(tmp_path)
-    # of the sets with more public kernels the one with more visits, and another at other widths
-    assert points(frame).groupby("tuned")["set"].agg(set).to_dict() == {True: {"b"}, False: {"d"}}
