@@ -35,15 +35,6 @@ def line(found: pd.DataFrame, over: str = "peers") -> pd.Series:
     return ratios(found, over).squeeze()
 
 
-@pytest.mark.parametrize(("first", "value"), [([], 2.0), (["clock: 900 MHz"], math.sqrt(2 * 8))])
-def test_a_suspect_row_counts_only_where_its_point_has_no_others(
-    tmp_path: Path, first: list[str], value: float
-) -> None:
-    slow = row("torch", 1024, time_us=80.0, round=1, suspect=["throttled: hot", "trend: up"])
-    rows = [*timed("auto", 10.0, 10.0), row("torch", 1024, time_us=20.0, suspect=first), slow]
-    assert line(of(tmp_path, rows))["ratio"] == pytest.approx(value)
-
-
 def test_a_ratio_divides_times_of_one_visit_and_never_of_two(tmp_path: Path) -> None:
     # the card slows down threefold; auto is always twice as fast, with no round beside quack's last
     rows = [*timed("auto", 50.0, 150.0, 450.0), *timed("quack", 100.0, 300.0, 900.0, 1.0)]
