@@ -58,24 +58,6 @@ def test_rows_without_a_time_and_stale_ones_count_for_nothing(tmp_path: Path) ->
     assert set(found["kernel"]) == {"auto", "torch"}
 
 
-def test_the_roof_is_the_faster_copy_and_beating_it_is_flagged(tmp_path: Path) -> None:
-    rows = timed("auto", 100.0, 100.0, 100.0) + timed("torch", 150.0, 150.0, 150.0)
-    copies = timed("copy", 98.0, 98.0, 98.0) + timed("copy_triton", 97.0, 97.0, 97.0)
-    found = of(tmp_path, rows + copies)
-    assert [line(found, over)["kernel"] for over in ("roof", "peers", "torch")] == [
-        *("copy_triton", "torch", "torch")
-    ]
-    assert ratios(found, "quack").empty
-    share = ratios(found, "roof").iloc[0]
-    assert share["ratio"] == pytest.approx(0.97)
-    assert not share["above_roof"]
-    beaten = of(tmp_path / "2", rows + timed("copy", 120.0, 120.0, 120.0))
-    assert ratios(beaten, "roof").iloc[0]["above_roof"]
-    # in a mean such a time counts as the roof's: 150 over 120
-    means = [geomean(ratios(one)).value for one in (found, beaten)]
-    assert means == pytest.approx([1.5, 1.25])
-
-
 def test_the_mean_is_geometric_and_its_interval_is_over_rounds(tmp_path: Path) -> None:
     # the points are far apart, which says nothing of the mean; the rounds agree to a thousandth
     rows = beside({256: [2.0, 2.002, 1.998], 4096: [8.0, 8.008, 7.992]})
