@@ -1,14 +1,12 @@
 """Intervals, ratios and means of times, held to how often they must be right."""
 
-import math
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from analysis.estimate import geometric_mean, holm, of_rounds, over_recordings
+from analysis.estimate import holm, of_rounds, over_recordings
 from tests.analysis.noisy import NOISES, samples
 
 
@@ -54,7 +52,3 @@ def test_holm_steps_down_as_its_definition_says(p: np.ndarray, alpha: float) -> 
             break
         rejected.add(int(i))
     assert {int(i) for i in np.flatnonzero(holm(p) <= alpha)} == rejected
-
-
-def test_no_numbers_have_no_mean() -> None:
-    assert math.isnan(geometric_mean([]))

@@ -19,9 +19,7 @@ from tests.analysis.plausible import write
 from tests.conftest import QUICK, ROOT, Command, shape
 
 REFERENCE = ROOT / "outputs" / "reference"
-SETS = sorted(path.parent.parent.name for path in REFERENCE.glob("*/*/rows.jsonl.gz"))
-
-
+SETS = [path.parent.parent.name for path in REFERENCE.glob("*/*/rows.jsonl.gz")]
 RECORDED = REFERENCE / "h200" / "exploration"
 KERNELS = ("torch", "fused_row", "copy", "copy_triton")
 JOB = "vocab/native-auto/torch"
@@ -41,13 +39,11 @@ def folder(tmp_path: Path) -> Path:
     return folder
 
 
-def edit(path: Path, line: int, **changes: Any) -> dict[str, Any]:
-    """Changes fields of one line, from 1, and gives it as it then is."""
+def edit(path: Path, line: int, **changes: Any) -> None:
+    """Changes fields of one line, from 1."""
     rows = [json.loads(row) for row in path.read_text().splitlines()]
     rows[line - 1] |= changes
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    changed: dict[str, Any] = rows[line - 1]
-    return changed
 
 
 def validated(folder: Path, *arguments: str) -> tuple[int, str]:

@@ -24,8 +24,6 @@ pytestmark = [pytest.mark.faults, pytest.mark.timeout(60)]
 EXAMPLES = int(os.environ.get("FAULT_EXAMPLES", "40"))
 FILES = ("rows.jsonl", "rows.jsonl", "rows.jsonl", "counters.jsonl", "variants.json")
 COMMANDS = ("figures", "tables", "claims", "roofline", "selftest", "compare", "report")
-
-
 SCALARS: tuple[Any, ...] = (
     None, True, False, 0, 1, -1, 7, 2**16, 2**31, 2**40, 2**53, 2**62, 2**63 - 1, 2**63, 10**18,
     -(10**18), 10**30, 0.0, -0.5, 0.5, 1e-9, 5e-324, 1e15, 1e18, 1e308, -1e308, float("nan"),

@@ -74,7 +74,6 @@ def test_sweep_takes_paper_where_a_device_is_visible_and_cpu_elsewhere(tmp_path:
     ("arguments", "passed"),
     [
         (["ARGS=kernel=a,b dtype=float16"], ["kernel=a,b", "dtype=float16"]),
-        (["OUT=/tmp/there"], ["out='/tmp/there'"]),
         (["ARGS=out=/tmp/there"], ["out='/tmp/there'"]),
         (["ARGS=name=mine", "DRY_RUN=1"], ["out='outputs/mine'", "dry_run=true"]),
         (["LAUNCHER=slurm"], ["experiment=paper", "hydra/launcher=slurm"]),

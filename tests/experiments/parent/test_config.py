@@ -28,7 +28,6 @@ WRONG = {
     "kernel=glob(nope*)": "kernel=glob(nope*): the list or the glob has no value",
     "gpu.match='('": "gpu.match: ( is no regular expression: ",
     "--config-dir=/nowhere": "--config-dir: /nowhere is no folder",
-    f"grid=bomb --config-dir={BOMBS}": "bomb.yaml has more than 20 aliases",
     f"grid=bomb hydra.searchpath=[{BOMBS}]": "bomb.yaml has more than 20 aliases",
     "--resolve": "--resolve and --package go with --cfg",
     "hydra.searchpath=[http://x]": "http://x is no folder",

@@ -37,8 +37,6 @@ def test_a_grid_is_its_product_its_pairs_and_its_drawn_widths_each_once_in_order
 
     pairs = expand(rows=[3, 1], cols=8, shapes=[[1, 8], [2, 2]])
     assert pairs == [(3, 8), (1, 8), (2, 2)]
-    ranged = expand(rows=7, cols={"first": 1, "last": 9, "step": 4})
-    assert ranged == [(7, 1), (7, 5), (7, 9)]
     assert expand(elements=[100, 4], cols=[8, 33]) == [(12, 8), (3, 33), (1, 8), (1, 33)]
     drawn = expand(elements=[2**25, 2**27], drawn=12, seed=7)  # half of the widths odd at each size
     assert all(256 <= n <= 262144 for _, n in drawn)
