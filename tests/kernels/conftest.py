@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache
 from importlib.util import find_spec
-from typing import Any
 
 import pytest
 import torch
@@ -104,30 +103,16 @@ def extremes() -> torch.Tensor:
 
 @pytest.fixture(scope="session", autouse=True)
 def _language_replaced_once() -> Iterator[None]:
-    """Triton's interpreter looks through its language at each call of a function in a kernel.
+    """Triton's interpreter replaces its language for each function; here only for the first time.
 
-    A launch has replaced all of it by then: nothing is found, in half of the time that a kernel
-    takes.
+    It would look through it at each call, and put it back after each launch: half of the time that
+    a kernel takes.
     """
-    try:
-        from triton.runtime import interpreter
-    except ImportError:
-        yield
-        return
-    language, replace = interpreter.tl, interpreter._patch_lang
+    with pytest.MonkeyPatch.context() as patch:
+        if INTERPRETED and find_spec("triton"):
+            from triton.runtime import interpreter
 
-    @cache
-    def seen_by(function: Callable[..., Any]) -> tuple[Any, ...]:
-        seen = [id(value) for value in function.__globals__.values()]
-        return tuple(module for module in (language, language.core) if id(module) in seen)
-
-    def replaced(function: Callable[..., Any]) -> Any:
-        for module in seen_by(function):
-            if module.static_print is not print or language.core.is_builtin(module.tensor.__add__):
-                return replace(function)
-        return interpreter._LangPatchScope()
-
-    with pytest.MonkeyPatch.context() as monkeypatch:
-        if hasattr(interpreter, "_LangPatchScope"):  # of Triton 3.6 and 3.7
-            monkeypatch.setattr(interpreter, "_patch_lang", replaced)
+            if hasattr(interpreter, "_LangPatchScope"):  # of Triton 3.6 and 3.7
+                patch.setattr(interpreter, "_patch_lang", cache(interpreter._patch_lang))
+                patch.setattr(interpreter._LangPatchScope, "restore", lambda _: None)
         yield
