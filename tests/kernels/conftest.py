@@ -3,9 +3,11 @@
 import os
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import cache
 from importlib.util import find_spec
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -59,7 +61,11 @@ def room() -> None:
 
 
 def on_card(patch: pytest.MonkeyPatch, device_of: Callable[..., Device]) -> None:
-    """Every module of the kernels that is imported by now takes this for the tensor's card."""
+    """Every module of the kernels that is imported by now has this card, with one stream."""
+    stream = SimpleNamespace(cuda_stream=0)
+    patch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
+    patch.setattr(torch.cuda, "current_stream", lambda _=None: stream)
+    patch.setattr(torch.cuda, "stream", nullcontext)
     for module in [m for name, m in sys.modules.items() if name.startswith("kernels.")]:
         if callable(getattr(module, "device_of", None)):
             patch.setattr(module, "device_of", device_of)
