@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from types import SimpleNamespace
 from typing import Any
 
@@ -71,9 +71,6 @@ class Card(TorchDispatchMode):
             yield
             card.tape = None
 
-        def stream(_: Any) -> AbstractContextManager[None]:
-            return nullcontext()
-
         idle = SimpleNamespace(wait_stream=lambda _: None)
         for name, part in {
             "Event": Event, "record": Event.record, "query": Event.query,
@@ -81,7 +78,7 @@ class Card(TorchDispatchMode):
         }.items():  # fmt: skip
             monkeypatch.setattr(clock, name, part)
         for name, part in {
-            "CUDAGraph": Graph, "graph": capture, "stream": stream,
+            "CUDAGraph": Graph, "graph": capture, "stream": nullcontext,
             "Stream": lambda: idle, "current_stream": lambda: idle,
             "get_device_properties": lambda _: SimpleNamespace(total_memory=1 << 40),
         }.items():  # fmt: skip

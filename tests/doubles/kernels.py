@@ -79,10 +79,6 @@ class Unsafe(Good):
         return e / e.sum(-1, keepdim=True)
 
 
-class NoKernel:
-    """Not a Kernel at all."""
-
-
 @dataclass(frozen=True)
 class Moody(Good):
     """Is another at some of its calls, by their number since it was prepared, from 1."""
@@ -136,9 +132,3 @@ class GrowInPlace(Kernel):
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
         return x.mul_(1000)
-
-
-class GrowInSilence(GrowInPlace):
-    """Does not say so."""
-
-    overwrites = None

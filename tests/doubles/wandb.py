@@ -8,8 +8,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 REFUSED_KEY = "r" * 40
-SOMEBODY = {"id": "1", "name": "somebody", "entity": "somebody", "username": "somebody",
-            "email": "", "flags": "{}", "teams": {"edges": []}}  # fmt: skip
+SOMEBODY = {"id": "1", "name": "somebody", "entity": "somebody", "username": "somebody"}
 
 
 class Server(ThreadingHTTPServer):
@@ -52,15 +51,13 @@ class Server(ThreadingHTTPServer):
             bucket = {
                 "id": name, "name": name, "displayName": run["displayName"], "description": None,
                 "config": run.get("config"), "historyLineCount": len(run["lines"]),
-                "sweepName": None,
                 "project": {"id": "p", "name": given["project"], "entity": SOMEBODY},
             }  # fmt: skip
             return {"upsertBucket": {"bucket": bucket, "inserted": not run["lines"]}}
         if "createRunFiles" in query:
             files = [{"name": n, "uploadUrl": f"{self.url}/upload/{n}"} for n in given["files"]]
             return {"createRunFiles": {"runID": "r", "uploadHeaders": [], "files": files}}
-        return {"viewer": SOMEBODY, "serverInfo": {"features": []},
-                "project": {"run": {"stopped": False}}, "model": None}  # fmt: skip
+        return {"viewer": SOMEBODY}
 
 
 class Handler(BaseHTTPRequestHandler):

@@ -25,7 +25,6 @@ CAUGHT = {
     "by_version": WRONG,
     "by_corner": WRONG,
     "first_rows": f"after timing: .*{WRONG}",
-    "same_memory": "returned the memory of its earlier answer",
     "in_input": "changed its input",
     "subclass": "returned a Lazy, not a torch.Tensor",
     "later": WRONG,

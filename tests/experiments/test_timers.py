@@ -147,7 +147,6 @@ CARDS = ("events", "graph", "chain")
         ("chain", "Good", {"cache": "warm"}, "unsupported", "use timing.cache=cold"),
         *((timer, "GrowInPlace", {}, "ok", "") for timer in ("host", "events", "chain")),
         ("graph", "GrowInPlace", {}, "unsupported", "use timing=events or timing=chain"),
-        ("host", "GrowInSilence", {}, "incorrect", "changed its input"),
         *((timer, "TwoOutputs", {}, "ok", "") for timer in ("host", *CARDS)),
         ("graph", "TwoOutputs", {"cache": "warm"}, "ok", ""),
         *(

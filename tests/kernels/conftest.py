@@ -3,10 +3,11 @@
 import os
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import cache
 from importlib.util import find_spec
-from typing import Any
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -60,7 +61,11 @@ def room() -> None:
 
 
 def on_card(patch: pytest.MonkeyPatch, device_of: Callable[..., Device]) -> None:
-    """Every module of the kernels that is imported by now takes this for the tensor's card."""
+    """Every module of the kernels that is imported by now has this card, with one stream."""
+    stream = SimpleNamespace(cuda_stream=0)
+    patch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
+    patch.setattr(torch.cuda, "current_stream", lambda _=None: stream)
+    patch.setattr(torch.cuda, "stream", nullcontext)
     for module in [m for name, m in sys.modules.items() if name.startswith("kernels.")]:
         if callable(getattr(module, "device_of", None)):
             patch.setattr(module, "device_of", device_of)
@@ -104,30 +109,16 @@ def extremes() -> torch.Tensor:
 
 @pytest.fixture(scope="session", autouse=True)
 def _language_replaced_once() -> Iterator[None]:
-    """Triton's interpreter looks through its language at each call of a function in a kernel.
+    """Triton's interpreter replaces its language for each function; here only for the first time.
 
-    A launch has replaced all of it by then: nothing is found, in half of the time that a kernel
-    takes.
+    It would look through it at each call, and put it back after each launch: half of the time that
+    a kernel takes.
     """
-    try:
-        from triton.runtime import interpreter
-    except ImportError:
-        yield
-        return
-    language, replace = interpreter.tl, interpreter._patch_lang
+    with pytest.MonkeyPatch.context() as patch:
+        if INTERPRETED and find_spec("triton"):
+            from triton.runtime import interpreter
 
-    @cache
-    def seen_by(function: Callable[..., Any]) -> tuple[Any, ...]:
-        seen = [id(value) for value in function.__globals__.values()]
-        return tuple(module for module in (language, language.core) if id(module) in seen)
-
-    def replaced(function: Callable[..., Any]) -> Any:
-        for module in seen_by(function):
-            if module.static_print is not print or language.core.is_builtin(module.tensor.__add__):
-                return replace(function)
-        return interpreter._LangPatchScope()
-
-    with pytest.MonkeyPatch.context() as monkeypatch:
-        if hasattr(interpreter, "_LangPatchScope"):  # of Triton 3.6 and 3.7
-            monkeypatch.setattr(interpreter, "_patch_lang", replaced)
+            if hasattr(interpreter, "_LangPatchScope"):  # of Triton 3.6 and 3.7
+                patch.setattr(interpreter, "_patch_lang", cache(interpreter._patch_lang))
+                patch.setattr(interpreter._LangPatchScope, "restore", lambda _: None)
         yield

@@ -6,9 +6,7 @@ CUDA C++ Programming Guide, technical specifications per compute capability.
 """
 
 from collections.abc import Callable
-from contextlib import nullcontext
 from functools import cache
-from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import pytest
@@ -71,12 +69,8 @@ def launched(monkeypatch: pytest.MonkeyPatch) -> Seen:
     for name in KERNELS:
         built(name)  # imports it
     on_card(monkeypatch, lambda _: cards[0])
-    stream = SimpleNamespace(cuda_stream=0)
     for kind in (jit.JITFunction, interpreter.InterpretedFunction):
         monkeypatch.setattr(kind, "run", run)
-    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
-    monkeypatch.setattr(torch.cuda, "current_stream", lambda _=None: stream)
-    monkeypatch.setattr(torch.cuda, "stream", nullcontext)
     return of
 
 

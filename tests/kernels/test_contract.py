@@ -148,11 +148,6 @@ def laid_out(kernel: Kernel, inputs: tuple[torch.Tensor, ...], layout: str) -> l
     return [lay_out(x, layout) if x.dim() > 1 else x for x in inputs]
 
 
-def assert_right(kernel: Kernel, inputs: Any, call: Any, factor: float = 1) -> None:
-    """Asserts an answer by the gate, and that only the input that may be overwritten was."""
-    assert verdict_on(kernel, inputs, call, factor) is None
-
-
 def verdict_on(kernel: Kernel, inputs: Any, call: Any, factor: float = 1) -> str | None:
     """What the gate says of an answer; asserts that only what may be overwritten was."""
     asked = tuple(x.clone() for x in inputs)
@@ -177,7 +172,7 @@ def test_a_prepared_kernel_is_right_for_other_values_of_any_shape_and_layout(
         laid_out(kernel, kernel.operation.make_inputs(shape, dtype, HERE.kind, which), layout)
         for which in (seed + 100, seed)
     )
-    assert_right(kernel, inputs, kernel.prepare(*first))
+    assert verdict_on(kernel, inputs, kernel.prepare(*first)) is None
 
 
 @every
@@ -187,7 +182,7 @@ def test_each_dtype_keeps_its_digits(name: str) -> None:
     for dtype in dtypes_of(kernel):
         if takes(kernel, shape, dtype):
             inputs = kernel.operation.make_inputs(shape, dtype, HERE.kind, 3)
-            assert_right(kernel, inputs, kernel)
+            assert verdict_on(kernel, inputs, kernel) is None
 
 
 OF_LOGITS = [name for name in HERE_RUN if kernels()[name].operation.logits]
@@ -202,7 +197,7 @@ def test_rows_that_break_unsafe_kernels_are_right(name: str) -> None:
         kinds = operation.logits.get(array.name, ())
         for row in range(len(inputs[place]) if kinds else 0):
             inputs[place][row] = hard(inputs[place][row], kinds[row % len(kinds)])
-    assert_right(kernel, inputs, kernel, HARD_TOLERANCE)
+    assert verdict_on(kernel, inputs, kernel, HARD_TOLERANCE) is None
 
 
 def by_torch(operation: Operation, x: torch.Tensor, *others: torch.Tensor) -> Any:
@@ -303,7 +298,7 @@ def test_offsets_are_64_bit(name: str, strides: tuple[int, int]) -> None:
         pytest.skip(f"no room for 4 GiB: {error}")
     x = storage.as_strided((3, 40) if strides[1] == 1 else (40, 3), strides)
     x.copy_(torch.randn(x.shape, generator=torch.Generator().manual_seed(0)))
-    assert_right(kernel, (x,), kernel)
+    assert verdict_on(kernel, (x,), kernel) is None
 
 
 @pytest.mark.parametrize("name", KERNELS)
@@ -505,7 +500,8 @@ def test_the_widest_row_that_cooperative_does_not_refuse_runs() -> None:
     kernel, cols = kernels()["cooperative"], 2 * (HERE.sms or 0) * 16384
     for wide in (cols, cols - 5):
         assert kernel.unsupported((3, wide), F32, HERE) is None
-        assert_right(kernel, kernel.operation.make_inputs((3, wide), F32, "cuda", 0), kernel, 2)
+        inputs = kernel.operation.make_inputs((3, wide), F32, "cuda", 0)
+        assert verdict_on(kernel, inputs, kernel, 2) is None
     assert "at once" in str(kernel.unsupported((3, cols + 1), F32, HERE))
 
 

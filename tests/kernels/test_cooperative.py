@@ -8,9 +8,8 @@ import random
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
@@ -24,7 +23,7 @@ from kernels.device import Device
 from kernels.language import tl
 from kernels.softmax import cooperative
 from kernels.softmax.cooperative import Cooperative
-from tests.kernels.conftest import H200, INTERPRETED, LAYOUTS, lay_out
+from tests.kernels.conftest import H200, INTERPRETED, LAYOUTS, lay_out, on_card
 
 pytestmark = [
     pytest.mark.skipif(not INTERPRETED, reason="a card runs programs at once by itself"),
@@ -102,11 +101,9 @@ def at_once(card: Device, seed: int) -> Iterator[None]:
             type(kernel), "rewrite", lambda self: launch if self is kernel else rewrite(self)
         ),
         patch.multiple(cooperative, publish=publishing, await_words=awaiting),
-        patch.object(cooperative, "device_of", lambda _: card),
-        patch.object(torch.cuda, "current_stream", lambda _: SimpleNamespace(cuda_stream=0)),
-        patch.object(torch.cuda, "stream", nullcontext),
-        patch.object(torch.cuda, "is_current_stream_capturing", lambda: False),
+        pytest.MonkeyPatch.context() as patched,
     ):
+        on_card(patched, lambda _: card)
         yield
 
 

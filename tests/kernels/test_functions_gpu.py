@@ -12,10 +12,9 @@ from kernels.functions import softmax
 from kernels.log_softmax.functions import log_softmax, logprob_entropy, logsumexp
 from tests.kernels.conftest import DTYPES
 from tests.kernels.test_functions import CALLED, CLOSE, REDUCTIONS, as_due
-from tests.kernels.test_inplace import LOSSES, losses, target_of
+from tests.kernels.test_inplace import LOSSES, losses, reductions, target_of
 
 pytestmark = pytest.mark.gpu
-reductions = pytest.mark.parametrize("reduction", REDUCTIONS)
 both_ways = pytest.mark.parametrize("inplace", [False, True])
 WIDTHS = (1, 3, 255, 256, 1000, 1413, 4096, 4332, 16_384, 50_257, 128_256, 300_001)
 
