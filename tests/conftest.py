@@ -90,6 +90,12 @@ def command_line(out: Path, *arguments: str) -> list[str]:
     return [*run, *options, *arguments]
 
 
+@pytest.fixture(autouse=True)
+def _errors_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`experiments.run` in this process asks Hydra for whole errors; no test leaves that behind."""
+    monkeypatch.setenv("HYDRA_FULL_ERROR", "0")
+
+
 @pytest.fixture(scope="session")
 def worker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worker]:
     """A worker on the CPU; it starts again when a kernel or a sweep ends it."""
@@ -122,7 +128,9 @@ def pool(worker: Worker) -> Iterator[None]:
 def ended(folder: Path, *arguments: str) -> int:
     """The exit status of the command line, in this process."""
     GlobalHydra.instance().clear()
-    return command(lambda: act_on(command_line(folder, *arguments)[3:]))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HYDRA_FULL_ERROR", "1")
+        return command(lambda: act_on(command_line(folder, *arguments)[3:]))
 
 
 @pytest.fixture

@@ -8,10 +8,16 @@ from experiments.data.rows import pack
 from tests.analysis.plausible import row, write
 
 
-def test_modelled_bandwidth_is_of_the_bytes_that_the_model_moves(tmp_path: Path) -> None:
-    frame = load(write(tmp_path, [row("naive", 4096, time_us=200.0)]))
-    moved = 4 * 2 * 4096 * 4096 * 4
-    assert frame["modelled_gbps"].tolist() == pytest.approx([moved / 200e-6 / 1e9])
+def test_derived_columns_follow_from_bytes_and_times(tmp_path: Path) -> None:
+    rows = [row("copy", 4096, time_us=40.0), row("copy_triton", 4096, time_us=50.0)]
+    rows += [row("naive", 4096, time_us=200.0), row("fused", 4096, time_us=50.0)]
+    frame = load(write(tmp_path, rows)).set_index("kernel")
+    compulsory = 2 * 4096 * 4096 * 4
+    assert frame.loc["fused", "effective_gbps"] == pytest.approx(compulsory / 50e-6 / 1e9)
+    assert frame.loc["naive", "modelled_gbps"] == pytest.approx(4 * compulsory / 200e-6 / 1e9)
+    assert frame.loc["fused", "roof_gbps"] == pytest.approx(compulsory / 40e-6 / 1e9)
+    assert frame.loc["fused", "fraction_of_roof"] == pytest.approx(0.8)
+    assert frame.loc["fused", "speedup_over_naive"] == pytest.approx(4.0)
 
 
 def test_the_last_attempt_counts_in_whichever_file_it_stands(tmp_path: Path) -> None:

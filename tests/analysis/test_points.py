@@ -35,6 +35,15 @@ def line(found: pd.DataFrame, over: str = "peers") -> pd.Series:
     return ratios(found, over).squeeze()
 
 
+@pytest.mark.parametrize(("first", "value"), [([], 2.0), (["clock: 900 MHz"], math.sqrt(2 * 8))])
+def test_a_suspect_row_counts_only_where_its_point_has_no_others(
+    tmp_path: Path, first: list[str], value: float
+) -> None:
+    slow = row("torch", 1024, time_us=80.0, round=1, suspect=["throttled: hot", "trend: up"])
+    rows = [*timed("auto", 10.0, 10.0), row("torch", 1024, time_us=20.0, suspect=first), slow]
+    assert line(of(tmp_path, rows))["ratio"] == pytest.approx(value)
+
+
 def test_a_ratio_divides_times_of_one_visit_and_never_of_two(tmp_path: Path) -> None:
     # the card slows down threefold; auto is always twice as fast, with no round beside quack's last
     rows = [*timed("auto", 50.0, 150.0, 450.0), *timed("quack", 100.0, 300.0, 900.0, 1.0)]
@@ -56,6 +65,24 @@ def test_rows_without_a_time_and_stale_ones_count_for_nothing(tmp_path: Path) ->
     found = of(tmp_path, rows)
     assert line(found, "torch")["ratio"] == pytest.approx(1.5)
     assert set(found["kernel"]) == {"auto", "torch"}
+
+
+def test_the_roof_is_the_faster_copy_and_beating_it_is_flagged(tmp_path: Path) -> None:
+    rows = timed("auto", 100.0, 100.0, 100.0) + timed("torch", 150.0, 150.0, 150.0)
+    copies = timed("copy", 98.0, 98.0, 98.0) + timed("copy_triton", 97.0, 97.0, 97.0)
+    found = of(tmp_path, rows + copies)
+    assert [line(found, over)["kernel"] for over in ("roof", "peers", "torch")] == [
+        *("copy_triton", "torch", "torch")
+    ]
+    assert ratios(found, "quack").empty
+    share = ratios(found, "roof").iloc[0]
+    assert share["ratio"] == pytest.approx(0.97)
+    assert not share["above_roof"]
+    beaten = of(tmp_path / "2", rows + timed("copy", 120.0, 120.0, 120.0))
+    assert ratios(beaten, "roof").iloc[0]["above_roof"]
+    # in a mean such a time counts as the roof's: 150 over 120
+    means = [geomean(ratios(one)).value for one in (found, beaten)]
+    assert means == pytest.approx([1.5, 1.25])
 
 
 def test_the_mean_is_geometric_and_its_interval_is_over_rounds(tmp_path: Path) -> None:
@@ -103,3 +130,25 @@ def test_where_recordings_drew_their_own_widths_the_interval_is_over_widths(tmp_
     both = beside(speeds, sweep="r2") + beside(speeds, sweep="r3")
     lines = ratios(of(tmp_path / "same", both))
     assert [geomean(lines, wider).units for wider in (False, True)] == ["recordings", "widths"]
+
+
+def test_cards_that_shared_the_points_of_a_sweep_made_one_recording(tmp_path: Path) -> None:
+    rows = [*beside({256: [2.0], 4096: [1.1]}, sweep="r0")]
+    rows += beside({256: [2.02], 4096: [1.12]}, sweep="r1")
+    for card, by_width in enumerate(({256: [2.01]}, {4096: [1.11]})):
+        rows += beside(by_width, sweep="r2", card=card, environment={"mark": "ab"[card] * 8})
+    mean = geomean(ratios(of(tmp_path, rows)))
+    assert (mean.recordings, mean.units) == (3, "recordings")
+
+
+def test_rows_of_two_sets_never_meet(tmp_path: Path) -> None:
+    sets = {"a": [1024, 2048], "b": [1024, 2048], "c": [1024], "d": [777], "e": [1024, 2048, 4096]}
+    for name, widths in sets.items():
+        folder, kernels = tmp_path / name / "sweep", ["auto", "torch", "quack"][: 3 - (name == "a")]
+        times = [90.0] if name == "e" else [90.0, 90.0]
+        places = [(one, n) for one in kernels for n in widths]
+        write(folder, [r for one, n in places for r in timed(one, *times, cols=n, sweep=name)])
+        (folder / "sweep.json").write_text('{"sweep": "s"}')
+    frame = load(tmp_path)
+    # of the sets with more public kernels the one with more visits, and another at other widths
+    assert points(frame).groupby("tuned")["set"].agg(set).to_dict() == {True: {"b"}, False: {"d"}}

@@ -55,6 +55,7 @@ def both(called: str, device: str) -> tuple[Function, Function]:
 
 def dual(f: Function, x: torch.Tensor, t: torch.Tensor) -> torch.Tensor | None:
     """The derivative along ``t``, by PyTorch's own forward mode."""
+    f(x)  # whose launches must not be repeated
     with forward_ad.dual_level():
         return forward_ad.unpack_dual(f(forward_ad.make_dual(x, t))).tangent
 
