@@ -114,7 +114,9 @@ PROGRAMS: dict[str, Callable[[Function, torch.Tensor, torch.Tensor], Any]] = {
     "jit.trace, forward mode of it": lambda f, x, t: dual(
         torch.jit.trace(f, (x,), check_trace=False), x, t
     ),
-    "make_fx, jvp of it": lambda f, x, t: func.jvp(make_fx(f)(x), (x,), (t,)),
+    "make_fx after a call, jvp of it": lambda f, x, t: func.jvp(
+        make_fx(f)(x + f(x).sum() * 0), (x,), (t,)
+    ),
     "make_fx of symbolic shapes, vmap": lambda f, x, t: make_fx(
         func.vmap(f, in_dims=2), tracing_mode="symbolic"
     )(torch.stack((x, t), 2))(torch.stack((x, t), 2)),
