@@ -266,8 +266,8 @@ def geomean(lines: pd.DataFrame, by_width: bool = False) -> Mean | None:
     else:
         low, high = (geometric_mean(lines[end] / lines["ratio"]) for end in ("low", "high"))
         count, units = recordings, "samples"
-    least = SOME_WIDTHS if by_width else 3 if units == "samples" and recordings > 1 else math.inf
-    if each["cols"].nunique() >= least:
+    enough = SOME_WIDTHS if by_width else 3 if units == "samples" and recordings > 1 else math.inf
+    if each["cols"].nunique() >= enough:
         # jackknife over widths (Efron and Stein 1981): points of one width are not independent
         widths = each.groupby("cols")["log"].agg(["sum", "size"])
         without = (each["log"].sum() - widths["sum"]) / (len(each) - widths["size"])

@@ -18,7 +18,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of ``trace``."""
     parser.add_argument("file", type=Path, metavar="FILE.csv", help="a table that tables wrote")
     parser.add_argument("line", metavar="LINE", help="a line, from 1, or its name, such as B3")
-    parser.add_argument("--rows", type=Path, default=REFERENCE, help="default: outputs/reference")
+    made_of = "the rows that it was made of (default: outputs/reference)"
+    parser.add_argument("--rows", type=Path, default=REFERENCE, metavar="DIR", help=made_of)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -40,7 +41,7 @@ def run(options: argparse.Namespace) -> int:
         raise RowsError(f"{name}: no line {line}; it has {len(table)}")
     known, recordings = (" ".join(table[own].get(k, ())).split() for k in ("keys", "recordings"))
     if not known:
-        raise RowsError(f"{name}: line {line} names no rows; traffic is in **/count*.jsonl")
+        raise RowsError(f"{name}: line {line} names no rows; counts are in **/count*.jsonl")
     lines = [
         f"{path}:{number}  {row.kernel} {row.rows}×{row.cols} {row.dtype}: {row.status}, "
         f"{number_text(row.time_us)} µs by {row.timer}, round {row.round}, attempt {row.attempt}; "

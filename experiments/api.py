@@ -130,7 +130,7 @@ def _sweep(overrides: Sequence[str], out: str | Path | None) -> list[tuple[str, 
 
 
 def _quoted(text: str) -> str:
-    """A text as a value in Hydra's grammar, where a bare ``nan`` or ``null`` is none."""
+    """A text as a value in Hydra's grammar, which takes a bare ``nan`` for a number."""
     escaped = text.replace("'", "\\'")
     return f"'{escaped}'"
 

@@ -131,7 +131,7 @@ def print_summary(
         # the first word of a reason is its kind, as in "throttled: ..."
         kinds = Counter(k for row in suspect for k in {s.partition(":")[0] for s in row.suspect})
         why = ", ".join(f"{kind} {count}" for kind, count in sorted(kinds.items()))
-        print(f"{len(suspect)} of {len(rows)} points are suspect ({why}), rivals of none")
+        print(f"{len(suspect)} of {len(rows)} points are suspect ({why}); none is a rival")
     print(f"rows      {out}/**/rows.jsonl\ntable     {path}\nvariants  {out}/**/variants.json")
 
 

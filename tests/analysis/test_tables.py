@@ -135,7 +135,7 @@ def test_the_rows_behind_a_line_are_printed_and_nothing_else_is_a_traceback(
         ((table, "2"), "no line 2; it has 1"),
         ((table, "0"), "no line 0"),
         (("nosuch.csv", "1"), "no such file"),
-        (("other.csv", "1"), "line 1 names no rows; traffic is in **/count*.jsonl"),
+        (("other.csv", "1"), "line 1 names no rows; counts are in **/count*.jsonl"),
         ((table, "NVIDIA H100"), "no line NVIDIA H100; it has 1"),
         (("bytes.csv", "1"), "no CSV of ours"),
         ((table, "1", "--rows", "elsewhere"), "none of the rows"),

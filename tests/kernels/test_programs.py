@@ -95,6 +95,12 @@ def gradient(f: Function, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
     return torch.autograd.grad(f(leaf), leaf)
 
 
+def traced(f: Function, x: torch.Tensor) -> Any:
+    """By `make_fx`, after an ordinary call, whose launches must not be repeated."""
+    f(x)
+    return make_fx(f)(x)
+
+
 def forward_over_reverse(f: Function, x: torch.Tensor, t: torch.Tensor) -> torch.Tensor | None:
     """A graph made before the dual level, run backwards with a dual gradient."""
     leaf = x.clone().requires_grad_()
@@ -114,9 +120,7 @@ PROGRAMS: dict[str, Callable[[Function, torch.Tensor, torch.Tensor], Any]] = {
     "jit.trace, forward mode of it": lambda f, x, t: dual(
         torch.jit.trace(f, (x,), check_trace=False), x, t
     ),
-    "make_fx after a call, jvp of it": lambda f, x, t: func.jvp(
-        make_fx(f)(x + f(x).sum() * 0), (x,), (t,)
-    ),
+    "make_fx, jvp of it": lambda f, x, t: func.jvp(traced(f, x), (x,), (t,)),
     "make_fx of symbolic shapes, vmap": lambda f, x, t: make_fx(
         func.vmap(f, in_dims=2), tracing_mode="symbolic"
     )(torch.stack((x, t), 2))(torch.stack((x, t), 2)),

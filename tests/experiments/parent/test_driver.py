@@ -173,7 +173,7 @@ def test_a_suspect_point_is_measured_once_more_also_after_a_kill(
     tries = [f"{row.kernel} {row.attempt}" for row in done.rows]
     assert tries == ["copy 1", "copy 2", "good 1", "good 2"]
     assert "heating: from 30 to 41 °C; measured once more" in done.stderr
-    assert "2 of 2 points are suspect (heating 2), rivals of none" in done.stdout
+    assert "2 of 2 points are suspect (heating 2); none is a rival" in done.stdout
     [path] = done.out.rglob("good/rows.jsonl")
     path.write_text(path.read_text().splitlines(keepends=True)[0])  # killed before the second
     again = sweep(*arguments)
