@@ -1,16 +1,16 @@
 """Picks the variant and tunables for a shape, by a rule fitted to measurements on an H200.
 
-Passes: one if a row fits on chip, 2MN; otherwise two, 3MN. A call tunes nothing: the rule is
-arithmetic on M, N, dtype and the device's limits.
-On chip: the row if it fits, else a tile.
+Passes: one if a row stays on chip, 2MN; else two, 3MN. A call tunes nothing: the rule is arithmetic
+on M, N, dtype and the device's limits.
+On chip: the row, or a slice of it.
 The rule:
 - rows up to 4 KB: several per program (`fused_multirow`), unless a row has 512 or more elements and
   is not a whole number of vectors;
 - rows up to 256K elements: one cluster of programs per row (`cluster`), on sm_90 and newer; of 16
   bit, where there are more than a few rows, up to 1M elements;
-- wider rows: as many programs per row as hold it (`cooperative`);
 - on older cards, and in float64, rows up to 64 KB: one program per row (`fused_row`);
-- rows that fit nowhere: read twice (`online`, with its widest tile).
+- wider rows, up to 1M elements: as many programs per row as hold it (`cooperative`);
+- a single row of 256K elements or more, and all that none of these holds: two launches (`split`).
 With ``batch_invariant`` the rule is that of `MANY` rows, however many there are: the bits of a row
 then depend on its elements, N, the dtype, the card, and where in a 16-byte vector it begins.
 Source: this project. docs/lab_book.md has the measurements behind the rule;
@@ -23,6 +23,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
+import sympy
 import torch
 from typing_extensions import override
 
@@ -35,7 +36,7 @@ from .cluster import Cluster
 from .cooperative import Cooperative
 from .fused_multirow import FusedMultirow
 from .hybrid import FusedRow
-from .online import Online
+from .split import Split
 from .tiles import TritonSoftmax
 
 # The limits of the rule, each with the entry of docs/lab_book.md that has its measurement
@@ -44,23 +45,28 @@ RAGGED_FROM = 512  # elements of a row: "Rows that begin anywhere"
 WIDEST_IN_A_PROGRAM = 64 << 10  # bytes of a row, a quarter of an H200's registers an SM
 WIDE, WIDEST_CLUSTER = 1 << 18, 1 << 20  # elements of 32 and 16 bit: "Clusters or the whole card …"
 FEW = 16  # rows, of which wide ones of 16 bit are spread: the same entry
-WIDEST_ROW = 1 << 22  # elements that the whole of an H200 holds
-LAST_RESORT = Online(16384, 32, reverse=True, evict="last_first")  # "L2 serves the second pass …"
+LONE = 1 << 18  # elements of a single row from which two launches are faster: "Few wide rows …"
+# The widest rows of slices of so many elements: "Rows that no card holds"
+SPLITS = {WIDEST_CLUSTER: Split(), 1 << 25: Split(8192)}
+WIDEST_SPLIT = Split(32768, num_warps=32)
 
 
 @dataclass(frozen=True)
 class Auto(TritonSoftmax):
     """The variant that suits the shape, dtype and device."""
 
-    # the widest row on chip is an H200's
-    moves = Traffic(reads=by_width(WIDEST_ROW, M * N, 2 * M * N), writes=M * N)
-    on_chip = by_width(WIDEST_ROW, N, LAST_RESORT.on_chip_elements())
+    # of 16 or 32 bit and a multiple of 16 elements, on an H200
+    moves = Traffic(
+        sympy.Piecewise((M * N, (N < LONE) | ((M > 1) & (N <= WIDEST_CLUSTER))), (2 * M * N, True)),
+        M * N,
+    )
+    on_chip = by_width(WIDEST_CLUSTER, N, 8192)
 
     batch_invariant: bool = False
 
     @override
     def limits(self, shape: Shape, dtype: torch.dtype, device: Device) -> str | None:
-        place, width = (shape[0], shape[1]), LONGEST // dtype.itemsize
+        width, place = LONGEST // dtype.itemsize, (shape[0], shape[1])
         chosen = choice(place, dtype, device, width, self.batch_invariant)
         return chosen.unsupported(shape, dtype, device)
 
@@ -96,16 +102,20 @@ def choice(
     def runs(kernel: Kernel) -> bool:
         return kernel.unsupported(shape, dtype, device) is None
 
-    in_cluster, on_all_sms = runs(Cluster()), runs(Cooperative())
+    lone = rows == 1 and cols >= LONE
+    in_cluster = runs(Cluster()) and not lone
+    on_all_sms = runs(Cooperative()) and not lone and cols <= WIDEST_CLUSTER
     # A cluster reads rows by whole vectors that are not a whole number of them
     ragged = width > 1 and cols % width > 0 and cols >= RAGGED_FROM
     if size <= NARROW and not (ragged and in_cluster) and runs(narrow):
         return narrow
     spread = cols > (WIDE if dtype.itemsize == 4 or rows <= FEW else WIDEST_CLUSTER)
-    if in_cluster and not (spread and on_all_sms):
+    if in_cluster and not spread:
         plan = Cluster().plan((rows, cols), dtype, width, device)
         if plan is not None:
             return Cluster(plan.programs, plan.warps) if batch_invariant else Cluster()
     if size <= WIDEST_IN_A_PROGRAM and runs(FusedRow()):
         return FusedRow()
-    return Cooperative() if on_all_sms else LAST_RESORT
+    if on_all_sms:
+        return Cooperative()
+    return next((split for widest, split in SPLITS.items() if cols <= widest), WIDEST_SPLIT)

@@ -6,9 +6,9 @@ scales its slice. The pairs pass through L2 as two words per program (described 
 leaves these words to the next launch; they are not part of the 2MN.
 On chip: the row, N elements, spread over the registers of as many SMs as needed; the limit is the
 whole chip. Programs are persistent: groups of programs, one row per group at a time, share out the
-rows. While one group waits, another group on the same SMs loads. If registers hold slices of two
-rows, a program waits for a row's words only after it has published the next row's: by then they
-have arrived, and the following slice is loading.
+rows. While one group waits, another group on the same SMs loads. Registers hold slices of two rows:
+a program waits for a row's words only after it has published the next row's; by then they have
+arrived, and the following slice is loading.
 
 It cannot hang. A waiting program keeps its place on the card, so all programs that it waits for
 need a place too: the launch is cooperative, and the driver refuses a grid that the card cannot hold
@@ -35,7 +35,7 @@ from ..device import Device, device_of, known, resident_programs
 from ..kernel import Kernel, Shape, power_of_two
 from ..language import constant, jit, next_power_of_two, tl
 from ..launch import load_hint, store_hint
-from .tiles import Rows, TritonSoftmax, empty_result, rows_of
+from .tiles import TritonSoftmax, empty_result, rows_of
 
 WHOLE = 16  # elements: what Triton asks of sizes and strides to load vectors
 NOT_HERE = (
@@ -47,12 +47,9 @@ LEAST_WARPS = 4  # so that an SM's warps run out before its places for programs
 OTHERS = 32  # registers per thread that hold no element
 SCRATCH_BYTES = 256  # shared memory of the reductions, generously
 MOST_REGISTERS = 255
-# Elements of a slice, warps of a program, whether words are awaited a row late, and rows that must
-# fit at once: the first that fits. Measured on an H100: slices of 4096 are fastest up to 540,000
-# columns, slices of 8192 up to a million, and slices without a second row beyond. Without whole
-# vectors an address and a mask for each element take the room of a second slice.
-WAYS = ((4096, 4, True, 4), (8192, 8, True, 2), (8192, 4, False, 1))
-RAGGED_WAYS, RAGGED_AN_SM = ((8192, 8, False, 1), (16384, 8, False, 1)), 2
+# Elements of a slice, warps of a program, and rows that must fit at once: the first that fits.
+# Measured on an H100: slices of 4096 are fastest up to 540,000 columns, slices of 8192 beyond.
+WAYS = ((4096, 4, 4), (8192, 8, 2))
 
 
 @dataclass(frozen=True)
@@ -69,9 +66,11 @@ class Cooperative(TritonSoftmax):
         """See `Kernel`: a row that the registers of the whole device do not hold."""
         if device.kind != "cuda":
             return NOT_HERE
+        if shape[1] % WHOLE > 0:
+            return f"takes rows of a multiple of {WHOLE} elements, not {shape[1]}"
         if 0 in shape or device.sms is None:
             return None
-        slices = slices_of(shape[1], device, True, self.block_size, self.num_warps)
+        slices = slices_of(shape[1], device, self.block_size, self.num_warps)
         if slices.number > slices.held:
             programs = f"{slices.number} programs of {next_power_of_two(slices.width)} elements"
             held = f"at once, and this device holds {slices.held}"
@@ -80,25 +79,25 @@ class Cooperative(TritonSoftmax):
 
     @override
     def prepare(self, x: torch.Tensor) -> Callable[..., torch.Tensor]:
-        """A launch for inputs like ``x``, with separate words for each stream.
+        """A launch for inputs like ``x``, copied if they are strided; each stream has own words.
 
         Raises:
             RuntimeError: on a launch that the device cannot hold at once.
         """
         if x.numel() == 0:
             return empty_result
-        rows, at, device = len(x), rows_of(x), device_of(x)
-        whole = at.cols % WHOLE == 0 and at.row_stride % WHOLE == 0 and at.col_stride == 1
-        slices = slices_of(at.cols, device, whole, self.block_size, self.num_warps)
+        (cols, row_stride, col_stride), rows, device = rows_of(x), len(x), device_of(x)
+        copied = row_stride % WHOLE > 0 or col_stride != 1
+        slices = slices_of(cols, device, self.block_size, self.num_warps)
         rounds = -(-rows // max(slices.held // slices.number, 1))
         groups = -(-rows // rounds)  # of programs, a row each: no more than share out rows evenly
-        programs, sizes = slices.number * groups, (rows, at, slices.number, slices.width)
+        programs = slices.number * groups
+        sizes = (rows, cols, cols if copied else row_stride, slices.number, slices.width)
         an_sm = -(-programs // known(device.sms))
         room = known(device.registers_per_sm) // (32 * slices.warps * an_sm)  # for each thread
         options = {
             "SLOTS": next_power_of_two(slices.number),
             "BLOCK": next_power_of_two(slices.width),
-            "DEFERRED": slices.deferred and groups < rows,
             "LOADS": load_hint(x),
             "STORES": store_hint(x),
             "num_warps": slices.warps,
@@ -110,6 +109,7 @@ class Cooperative(TritonSoftmax):
 
         def launch(x: torch.Tensor, y: torch.Tensor | None = None) -> torch.Tensor:
             y = empty_result(x) if y is None else y
+            x = x.contiguous() if copied else x
             _cooperative[(programs,)](x, y, words_of_stream(), *sizes, **options)
             return y
 
@@ -122,26 +122,24 @@ class Slices(NamedTuple):
     number: int  # programs per row
     width: int  # elements of a slice; the last may have fewer
     warps: int  # of a program
-    deferred: bool  # whether a program has registers for slices of two rows
     held: int  # programs that the device holds at once
 
 
 @lru_cache(maxsize=4096)
 def slices_of(
-    cols: int, device: Device, whole: bool, block: int | None = None, warps: int | None = None
+    cols: int, device: Device, block: int | None = None, warps: int | None = None
 ) -> Slices:
     """The cut of a row of ``cols``, whatever the number of rows: no bit of a row depends on it.
 
     Slices are just narrow enough that the groups of programs which the registers of all SMs hold
-    use all of them. ``whole`` says that rows can be loaded in whole vectors; ``block`` elements of
-    a slice and ``warps`` of a program are derived where they are None.
+    use all of them. ``block`` elements of a slice and ``warps`` of a program are derived where they
+    are None.
     """
-    for most, many, late, at_once in WAYS if whole else RAGGED_WAYS:
+    for most, many, at_once in WAYS:
         most, many = block or most, warps or many
-        elements = -(-most // (32 * many)) * (2 if late else 1)
+        elements = -(-most // (32 * many)) * 2  # slices of two rows
         needed = -(-(elements + elements // 2 + OTHERS) // 8) * 8  # some are twice on their way
         held = resident_programs(needed, many, SCRATCH_BYTES, device)
-        held = min(held, held if whole else RAGGED_AN_SM * known(device.sms))
         held = held if needed <= MOST_REGISTERS else 0
         least = -(-cols // most)
         if least * at_once <= held:
@@ -149,11 +147,11 @@ def slices_of(
     width = most
     if block is None:
         number = held // (held // least) if least <= held else least
-        even, row = (-(-each // WHOLE) * WHOLE for each in (-(-cols // number), cols))
-        width = min(max(even, LEAST_SLICE), row)
+        even = -(-cols // (number * WHOLE)) * WHOLE
+        width = min(max(even, LEAST_SLICE), cols)
         if warps is None and width <= WAYS[0][0]:
             many = LEAST_WARPS
-    return Slices(-(-cols // width), width, many, late, held)
+    return Slices(-(-cols // width), width, many, held)
 
 
 def workspaces(words: int, device: torch.device) -> Callable[[], torch.Tensor]:
@@ -263,12 +261,12 @@ def _cooperative(
     y: tl.tensor,
     words: tl.tensor,
     rows: tl.tensor,
-    at: Rows,
+    cols: tl.tensor,
+    row_stride: tl.tensor,
     slices: tl.tensor,
     slice_width: tl.tensor,
     SLOTS: tl.constexpr,
     BLOCK: tl.constexpr,
-    DEFERRED: tl.constexpr,
     LOADS: tl.constexpr,
     STORES: tl.constexpr,
 ) -> None:
@@ -276,11 +274,11 @@ def _cooperative(
     group = (tl.program_id(0) // slices).to(tl.int64)
     groups = tl.num_programs(0) // slices  # no more than rows
     begin = member.to(tl.int64) * slice_width
-    width = tl.minimum(slice_width, at.cols - member * slice_width)
-    x += begin * at.col_stride
+    width = tl.minimum(slice_width, cols - member * slice_width)
+    x += begin
     y += begin
     # under way before the words are asked for
-    values = _load(x + group * at.row_stride, width, at.col_stride, BLOCK, LOADS)
+    values = _load(x + group * row_stride, width, BLOCK, LOADS)
 
     words += group * WORDS_OF_EACH * slices
     tags = 0  # a bit for each word
@@ -299,24 +297,18 @@ def _cooperative(
         publish(words + turn * slices + member, maximum, total, (tags >> turn) & 1)
         following = row + groups
         left = tl.where(following < rows, width, 0)
-        if DEFERRED:
-            values = _load(x + following * at.row_stride, left, at.col_stride, BLOCK, LOADS)
-            if row > group:
-                before = (turn + WORDS_OF_EACH - 1) % WORDS_OF_EACH
-                factor = _factor(words, slices, before, tags, highest, SLOTS)
-                _store(y + (row - groups) * at.cols, waiting * factor, width, BLOCK, STORES)
-            waiting = exponentials
-            highest = maximum
-        else:
-            factor = _factor(words, slices, turn, tags, maximum, SLOTS)
-            _store(y + row * at.cols, exponentials * factor, width, BLOCK, STORES)
-            values = _load(x + following * at.row_stride, left, at.col_stride, BLOCK, LOADS)
+        values = _load(x + following * row_stride, left, BLOCK, LOADS)
+        if row > group:
+            before = (turn + WORDS_OF_EACH - 1) % WORDS_OF_EACH
+            factor = _factor(words, slices, before, tags, highest, SLOTS)
+            _store(y + (row - groups) * cols, waiting * factor, width, BLOCK, STORES)
+        waiting = exponentials
+        highest = maximum
         turn = (turn + 1) % WORDS_OF_EACH
-    if DEFERRED:
-        before = (turn + WORDS_OF_EACH - 1) % WORDS_OF_EACH
-        factor = _factor(words, slices, before, tags, highest, SLOTS)
-        last = group + (rows - 1 - group) // groups * groups
-        _store(y + last * at.cols, waiting * factor, width, BLOCK, STORES)
+    before = (turn + WORDS_OF_EACH - 1) % WORDS_OF_EACH
+    factor = _factor(words, slices, before, tags, highest, SLOTS)
+    last = group + (rows - 1 - group) // groups * groups
+    _store(y + last * cols, waiting * factor, width, BLOCK, STORES)
 
 
 @jit
@@ -347,13 +339,11 @@ def _factor(
 
 
 @jit
-def _load(
-    slice: tl.tensor, width: tl.tensor, stride: tl.tensor, BLOCK: tl.constexpr, HINT: tl.constexpr
-) -> tl.tensor:
+def _load(slice: tl.tensor, width: tl.tensor, BLOCK: tl.constexpr, HINT: tl.constexpr) -> tl.tensor:
     """The slice at a pointer, in its own dtype; −inf beyond its width."""
     columns = tl.arange(0, BLOCK)
-    places = slice + columns.to(tl.int64) * stride
-    return tl.load(places, mask=columns < width, other=float("-inf"), eviction_policy=HINT)
+    inside = columns < width
+    return tl.load(slice + columns, mask=inside, other=float("-inf"), eviction_policy=HINT)
 
 
 @jit

@@ -29,7 +29,7 @@ from ..traffic import BLOCK_SIZE, M, N, Traffic
 from .tiles import Rows, TritonSoftmax, load_tile, rows_of, statistics_dtype, store_tile
 
 SLICES = sympy.ceiling(N / BLOCK_SIZE)  # of a row
-MOST_SLICES = 4096  # whose pairs a program of the second launch holds
+MOST_SLICES = 1 << 15  # whose pairs a program of the second launch holds
 
 
 @dataclass(frozen=True)

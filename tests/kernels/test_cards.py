@@ -143,13 +143,16 @@ CHOICES: list[tuple[str, Shape, torch.dtype, Device, str]] = [
     ("auto", (4096, 1001), F16, H200, "cluster"),  # no whole number of vectors
     ("auto", (4096, 511), F16, H200, "fused_multirow"),
     ("auto", (4096, 1 << 18), F32, H200, "cluster"),
-    ("auto", (4096, (1 << 18) + 4), F32, H200, "cooperative"),
-    ("auto", (16, (1 << 18) + 8), BF16, H200, "cooperative"),  # few and wide
+    ("auto", (4096, (1 << 18) + 16), F32, H200, "cooperative"),
+    ("auto", (4096, (1 << 18) + 4), F32, H200, "reduced"),  # split: no whole number of vectors
+    ("auto", (16, (1 << 18) + 16), BF16, H200, "cooperative"),  # few and wide
     ("auto", (17, 1 << 20), BF16, H200, "cluster"),
-    ("auto", (4096, (1 << 20) + 8), BF16, H200, "cooperative"),
-    ("auto", (4096, 1 << 23), F32, H200, "online"),
+    *(("auto", (m, (1 << 20) + 16), BF16, H200, "reduced") for m in (2, 4096)),
+    *(("auto", (1, 1 << 18), dtype, H200, "reduced") for dtype in (F32, BF16)),
+    ("auto", (1, (1 << 18) - 16), F32, H200, "cluster"),
     ("auto", (4096, 8192), F64, H200, "fused_row"),
-    ("auto", (4096, 8200), F64, H200, "online"),
+    ("auto", (4096, 8200), F64, H200, "reduced"),
+    ("auto", (8, 1 << 18), F32, A100, "cooperative"),
     *((name, (32768, 2048), BF16, H200, "cluster") for name in ("ce_auto", "ce_grad_auto")),
     *(("ce_auto", (32768, cols), BF16, H200, "cluster") for cols in (319, 2047, 4332)),
     ("ce_auto", (32768, 15), BF16, H200, "rows"),
