@@ -37,9 +37,9 @@ def test_the_headline_is_autos_bandwidth_beside_the_peers_and_the_copys(recorded
     canvas = rendered(page)
     drawn, widths = lines(canvas), [256 * 2**k for k in range(11)]
     assert drawn["auto"][:, 0].tolist() == widths
-    place = "rows == 32768 and cols == 1024 and dtype == 'bfloat16' and timer == 'events'"
+    place = "rows == 32768 and cols == 512 and dtype == 'bfloat16' and timer == 'events'"
     own = recorded.frame.query(f"kernel == 'auto' and {place}")["time_us"]
-    rate = 4 * 32768 * 1024 / drawn["auto"][widths.index(1024), 1] / 1e3
+    rate = 4 * 32768 * 512 / drawn["auto"][widths.index(512), 1] / 1e3
     assert rate == pytest.approx(sorted(own)[(len(own) - 1) // 2])  # the middle visit by time
     assert {"copy roof", "torch", "quack"} <= drawn.keys()
     assert np.isnan(drawn["liger"][-1, 1])  # it refuses such rows
