@@ -25,6 +25,7 @@ NOTES = yaml.safe_load(Path(__file__).with_name("notes.yaml").read_text(encoding
 LONGEST_NAME = 80  # characters kept of a name; a file's name can have 255 bytes
 LONGEST_TEXT = 400  # characters kept of a sentence
 
+_NO_NUMBER = ("", "–", "—", "·")
 _NUMBER = re.compile(r"[-+~<>≤≥]?\d[\d,.]*(?:$|[ %–×(±])")
 # a spreadsheet runs a cell that begins with one of these (the last four are full-width)
 _FORMULA = tuple("=+-@＝＋－＠")
@@ -59,7 +60,7 @@ class Table:
     def numeric(self) -> list[bool]:
         """Which columns hold more numbers than texts; those are aligned to the right."""
         columns = [[line[i] for line in self.lines] for i in range(len(self.heads))]
-        filled = [[cell for cell in column if cell not in ("", "–", "—")] for column in columns]
+        filled = [[cell for cell in column if cell not in _NO_NUMBER] for column in columns]
         return [2 * sum(map(bool, map(_NUMBER.match, cells))) > len(cells) for cells in filled]
 
     def markdown(self) -> str:

@@ -29,6 +29,7 @@ SPEED = "speed / fastest public"
 PYTORCHS = ("torch", "compile")  # makers of kernels that come with PyTorch
 RIVALS = {"best": "peers", "torch": "torch", "roof": ROOF}  # by the names of columns
 OFTEN = 0.1  # share of points at which a main rival is the fastest
+REFUSED, NOT_ASKED = "–", "·"  # in place of a time
 FEW_ROWS = 64  # so few rows do not fill a card by themselves; they are averaged apart
 
 
@@ -45,9 +46,10 @@ def limits(inputs: Inputs) -> Named:
 
 
 def _failures(frame: pd.DataFrame, found: pd.DataFrame) -> Mapping[Any, dict[str, str]]:
-    """By point, the public kernels that failed and have no time there, with their status."""
+    """By point, the public kernels without a time there, with status; `REFUSED` if expected."""
     rows = frame[frame["operation"].eq(found["operation"].iloc[0])]
-    rows = rows[~rows["status"].isin(EXPECTED) & ~rows["kernel"].map(maker).isin(["", OURS])]
+    rows = rows[rows["status"].ne("ok") & ~rows["kernel"].map(maker).isin(["", OURS])]
+    rows = rows.assign(status=rows["status"].where(~rows["status"].isin(EXPECTED), REFUSED))
     rows = rows.merge(found[[*BY_GPU, "set"]].drop_duplicates())
     timed = pd.MultiIndex.from_frame(found[[*BY_GPU, "kernel"]])
     rows = rows[~pd.MultiIndex.from_frame(rows[[*BY_GPU, "kernel"]]).isin(timed)]
@@ -63,7 +65,8 @@ def _shapes(
     role = group.drop_duplicates("kernel").set_index("kernel")["role"]
     own, first = lines["own"].iloc[0], group.iloc[0]
     failed = [failures.get(at, {}) for at in lines[BY_GPU].itertuples(index=False, name=None)]
-    peers = {*role.index[role == "peer"], *(name for one in failed for name in one)}
+    wrong = [{k: how for k, how in one.items() if how != REFUSED} for one in failed]
+    peers = {*role.index[role == "peer"], *(name for one in wrong for name in one)}
     roofs = sorted(role.index[role == "roof"], key=variant_order)
     public = [*sorted(peers, key=limit.peer_order), own]
     alone = undisturbed(group, [*POINT, "kernel"]).groupby([*POINT, "kernel"])
@@ -72,21 +75,18 @@ def _shapes(
     data = at[["tuned"]].assign(moved_bytes=at["bytes"]).join(times.add_suffix("_us"))
     names = [f"{name}_{end}" for name in RIVALS for end in ENDS]
     data = data.assign(best_peer=at["kernel"]).join(at[[*names, "above_roof"]]).reset_index()
-    data["failed"] = ["; ".join(f"{name}: {how}" for name, how in one.items()) for one in failed]
+    data["failed"] = ["; ".join(f"{name}: {how}" for name, how in one.items()) for one in wrong]
     for name, (column, joined) in BEHIND.items():
         data[name] = lines["labels"].explode().map(frame[column]).groupby(level=0).agg(joined)
     fastest = data[[f"{name}_us" for name in public]].min(axis=1)
     shown = pd.DataFrame({"M×N": data["rows"].astype(str) + "×" + data["cols"].astype(str)})
     shown["dtype"], shown["MB"] = data["dtype"], data["moved_bytes"] / 1e6
     for name in (*roofs, *public):
-        cells = zip(data[f"{name}_us"], fastest, failed, strict=True)
-        shown[name] = pd.Series(
-            [
-                how.get(name) or Cell(number_text(us), name in public and us == least)
-                for us, least, how in cells
-            ],
-            dtype=object,
-        )
+        lone = data[f"{name}_us"]
+        best = lone.eq(fastest) & (name in public)
+        known = map(Cell, lone.map(number_text).where(lone.notna(), NOT_ASKED), best)
+        cells = [how.get(name, cell) for how, cell in zip(failed, known, strict=True)]
+        shown[name] = pd.Series(cells, dtype=object)
     shown["fastest public"] = data["best_peer"]
     shown["× fastest public"] = data["best_ratio"].map("{:.3f}".format)
     shown["× fastest public"] += lines["short"].map("~".__mul__)

@@ -13,7 +13,7 @@ from analysis.tables import TABLES, tables_of
 from analysis.tables.limits import mixed_code
 from experiments.data.rows import Row
 from tests.analysis.conftest import Refused
-from tests.analysis.plausible import LOSS_SHAPES, loss, point, row, write
+from tests.analysis.plausible import LOSS_SHAPES, loss, point, row, unsupported, write
 from tests.conftest import ROOT
 
 PAPER = ROOT / "outputs" / "reference" / "h200" / "paper"
@@ -57,6 +57,16 @@ def test_each_kernel_has_a_line_of_time_share_memory_and_error(tmp_path: Path) -
     assert data_of(table)["cols"].tolist() == [32000, 32000, 50257]
     [table] = make("kernels", tmp_path, rows, ours="ce_torch").values()
     assert [line[3] for line in table.lines] == ["1.00", "0.25"]
+
+
+def test_a_cell_without_a_time_says_why(tmp_path: Path) -> None:
+    rows = [row(kernel, n) for n in (256, 512, 1024) for kernel in ("auto", "copy", "torch")]
+    rows += [row("quack", 256, time_us=40.0), unsupported("liger", 512)]
+    rows += [row("quack", 512, time_us=None, status="incorrect"), row("liger", 1024, time_us=50.0)]
+    [table] = make("limits", tmp_path, rows).values()
+    assert [(one["quack"], one["liger"]) for one in lines_of(table).values()] == [
+        *(("40.0", "·"), ("incorrect", "–"), ("·", "50.0"))
+    ]
 
 
 def test_where_answers_are_not_the_same_bits_is_said(tmp_path: Path) -> None:
