@@ -36,5 +36,5 @@ both["speed"] = both["time_us"] / both["time_us_own"].mask(most, both["time_us_r
 means = both.groupby([*POINT, "kernel", "by"])["speed"].agg(gmean).reset_index()
 timed = {one: ("by", lambda by, one=one: one in [*by]) for one in ("quack", "liger", "tileops")}
 points = means.groupby(POINT).agg(speed=("speed", "min"), **timed)
-for by in [], ["quack"], ["quack", "few"], ["liger"], ["tileops"]:  # True where those answer
+for by in [], ["quack"], ["quack", "few"], ["liger"], ["tileops"]:  # False also where not asked
     print(points.groupby(["operation", "large", "tuned", *by])["speed"].agg(["size", gmean]))

@@ -112,7 +112,7 @@ class Card:
         result is the geometric mean, with ``as_gap`` the rival's time minus ours, µs. Softmax is
         judged at tuned widths, unless ``where`` asks for the others.
         """
-        needs = f"needs our kernel of {operation} and {over} in one sweep"
+        needs = f"needs our kernel of {operation} and {over} in one sweep at {where}"
         where = replace(where, tuned=where.tuned is not False) if operation == OPERATION else where
         if (found := self.inputs.points.get(operation)) is None:
             return Points(needs=needs)

@@ -32,8 +32,7 @@ def l2(card: Card) -> Parts:
 def l3(card: Card) -> Parts:
     """at every point of a tuned width the best peer takes at least 0.98 of the time of auto
 
-    Below 25 µs, where times on an H200 flip between two values half a microsecond apart, that much
-    is allowed.
+    Below 25 µs, where times on an H200 step by half a microsecond, that much is allowed.
     """
     yield from _both(card, "peers", FROM_25, 0.98, LONG_POINTS)
     label = "points below 25 µs, best peer less auto in µs"

@@ -109,8 +109,7 @@ def headline(inputs: Inputs) -> Named:
     lines, protocol = inputs.ratios(OPERATION), ["gpu", "timer", "cache"]
     lines = lines[(lines[protocol] == lines.iloc[0][protocol]).all(axis=1)]
     found = inputs.points[OPERATION].merge(lines[POINT])
-    large, tuned = lines["large"], lines["tuned"].astype(bool)
-    few = lines["rows"] <= FEW_ROWS
+    large, tuned, few = lines["large"], lines["tuned"].astype(bool), lines["rows"] <= FEW_ROWS
     rival, name = _rival(lines[large] if large.any() else lines, found)
     answered = _has(lines, found, rival)
     parts = {
@@ -174,7 +173,9 @@ def _operations(inputs: Inputs, points: Mapping[str, pd.DataFrame], title: str) 
         answered = _has(here, found, rival)
         if not (numbers := _summary(inputs, operation, here[answered])):
             continue
-        failed = limit.geomean(here[~answered])
+        places = found[[*BY_GPU, "set"]].drop_duplicates()
+        asked = _has(here, inputs.frame[[*places, "kernel"]].merge(places), rival)
+        failed = limit.geomean(here[asked & ~answered])
         arithmetic = found["arithmetic_us"].notna().any()
         line = {
             "operation": operation,
@@ -261,7 +262,7 @@ def _rival(lines: pd.DataFrame, found: pd.DataFrame) -> tuple[str, str]:
     return kernel, MAKERS.get(maker(kernel), maker(kernel))
 
 
-def _has(lines: pd.DataFrame, found: pd.DataFrame, kernel: str) -> pd.Series:
-    """Which lines lie at a point where ``kernel`` has a time."""
-    timed = pd.MultiIndex.from_frame(found.loc[found["kernel"] == kernel, POINT])
-    return pd.Series(pd.MultiIndex.from_frame(lines[POINT]).isin(timed), lines.index)
+def _has(lines: pd.DataFrame, rows: pd.DataFrame, kernel: str) -> pd.Series:
+    """Which lines lie at a shape and dtype of which ``rows`` have one of ``kernel``."""
+    known = pd.MultiIndex.from_frame(rows.loc[rows["kernel"] == kernel, BY_GPU])
+    return pd.Series(pd.MultiIndex.from_frame(lines[BY_GPU]).isin(known), lines.index)
