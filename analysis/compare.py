@@ -1,12 +1,12 @@
 """``compare``: two sweeps point by point, or two kernels of one sweep.
 
 **Two sweeps.** The mean logarithms of the times of HEAD's and BASE's rounds are compared, unpaired.
-Rounds show how much they vary, s², but not how far two processes lie apart: ``noise.json`` has the
-variance τ² of two sweeps of equal code, one round each, by ranges of times. The whole of τ² is
-added, with the few degrees of freedom of its heavy tails. With one round on either side the error
-is the larger of τ² and 2·s², plus the variance that the single rounds' own intervals give. A gate
-fails on one point, so Holm's step-down keeps the chance that any equal point is called different
-below `ALPHA`, however the points depend on each other.
+The rounds of a sweep have a variance s². It does not show how far two processes lie apart, so
+``noise.json`` has the variance τ² between two sweeps of equal code, one round each, by ranges of
+times. All of τ² is added, with few degrees of freedom, since its tails are heavy. If a side has one
+round, the error is the larger of τ² and 2·s², plus the variance by the single rounds' own
+intervals. One point makes the gate fail, so Holm's step-down keeps the chance that any equal point
+is called different below `ALPHA`, however the points depend on each other.
 
 **Two kernels.** Their times are paired within each visit, where they are timed close together.
 """
@@ -147,7 +147,7 @@ def _visited(rows: pd.DataFrame, point: list[str]) -> pd.DataFrame:
     logs, low, high = (known[name].astype(float).map(np.log) for name in names)
     within = ((high - low).where(low < high, 0.0) / 2 / Z95) ** 2
     by_point = [known[name] for name in point]
-    # beside another recording, the rounds of one recording are not independent
+    # if there are several recordings, the rounds of one are not independent
     several = known.groupby(point)["recording"].transform("nunique").gt(1)
     unit = known["recording"].where(several, known["round"].astype(str))
     means = logs.groupby([*by_point, unit.rename("unit")]).mean()
@@ -182,7 +182,7 @@ def with_verdicts(points: pd.DataFrame, threshold: float = THRESHOLD) -> pd.Data
     difference = (timed["head_log"] - timed["base_log"]).to_numpy(float)
     error, df, floor = _errors(timed)
     p, limit = holm(2 * stdtr(df, -np.abs(difference) / error)), np.log1p(threshold)
-    # p of a slowdown beyond the threshold: a family of tests with its own correction
+    # tests whether the slowdown exceeds the threshold: a family with a correction of its own
     beyond = holm(stdtr(df, (limit - difference) / error)) <= ALPHA / 2
     alone = quantile(ALPHA / 2, df) * error
     different = (p <= ALPHA) & (np.abs(difference) > floor)
@@ -212,7 +212,7 @@ def _errors(timed: pd.DataFrame) -> tuple[Floats, Floats, Floats]:
     scale, shape, floor = noise_at(np.exp(logs.mean(axis=1)))
     variance = squares.sum(axis=1) / freedom
     single = counts.min(axis=1) == 1
-    # two sweeps of one round each: the noise recorded, or that of the rounds if it is larger
+    # if a side has one round: the recorded noise, or twice the rounds' if that is larger
     between = np.where(single, np.maximum(scale**2, 2 * variance) + within.sum(axis=1), scale**2)
     measured = np.where(single, 0.0, variance * (1 / counts).sum(axis=1))
     error = measured + between  # no recorded noise is 0
@@ -300,7 +300,7 @@ def paired(first: pd.DataFrame, second: pd.DataFrame) -> pd.DataFrame:
     """The `ratios` of two sets of rows, the first's times over the second's, in shared visits."""
     sides = []
     for rows, role in ((first, "peer"), (second, "ours")):
-        # code edited since leaves stale rows before the newest one
+        # code that was edited later leaves stale rows before the newest one
         newest = rows.rename(columns=NAMED).drop_duplicates([*POINT, *VISIT], keep="last")
         sides.append(newest.assign(role=role, label=newest.index, tuned=True))
     return ratios(pd.concat(sides))

@@ -2,9 +2,9 @@
 
 The samples of one visit share the state of the machine, and the rounds of one recording share its
 card, host and driver. So an interval is over the highest level that varies (Kalibera & Jones,
-ISMM'13): over recordings if there are several, else over rounds. Both are few, so their logarithms
-get Student's t interval; resampling three values would add nothing. A single round gives only its
-own interval, which says nothing about other rounds.
+ISMM'13): over recordings if there are several, else over rounds. There are few of either, so it is
+Student's t interval of their logarithms; resampling three values would add nothing. A single round
+gives only its own interval, which says nothing about other rounds.
 """
 
 from __future__ import annotations

@@ -58,9 +58,9 @@ class Inputs:
     rows: Path  # the folder or file that the rows were read from
     out: Path  # the folder to write into
     frame: pd.DataFrame  # all the rows, as `load` gives them
-    records: Records  # beside them
+    records: Records  # the records beside the rows
     declarations: Mapping[str, Declaration]  # what each variant declares, by label
-    ours: str = ""  # compared with the public ones; empty: the kernel that ``conf/kernel`` names
+    ours: str = ""  # the kernel that stands for us; empty: as ``conf/kernel`` says
 
     @cached_property
     def by_gpu(self) -> dict[str, Inputs]:

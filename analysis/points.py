@@ -41,7 +41,7 @@ SEEN = (1280, 20480, 50257)  # widths of the grid `held_out` that kernels were t
 LARGE_BYTES = 256_000_000  # bytes moved; from here on only memory bandwidth limits
 SHORT_US = 25.0  # µs; below, times on an H200 flip between two values half a microsecond apart
 ENOUGH = 0.2  # share of the largest set's points that a set needs to be used
-SOME_WIDTHS = 5  # of fewer an interval says next to nothing
+SOME_WIDTHS = 5  # an interval over fewer says next to nothing
 NEARLY_ALL = 0.9  # share of points that a recording needs to count in an interval over recordings
 NEEDS = (
     "timed rows of our kernel beside a public one, such as auto and torch "
@@ -100,7 +100,7 @@ def points(frame: pd.DataFrame, operation: str = OPERATION, ours: str = "") -> p
     here = frame[mine | frame["operation"].isin(roofs)]
     here = here[timed(here) & here["timer"].isin([*TIMER_NAMES])].dropna(subset="compulsory_bytes")
     mine, by = here["operation"] == operation, here["kernel"].map(maker)
-    # an A/A sweep has each kernel under two marked names; those are no rivals
+    # an A/A sweep has each kernel under two marked names, which are no rivals
     role = pd.Series("", here.index, dtype=object)
     role[~mine & here["bounds"].eq(True) & ~here["kernel"].str.contains("-")] = ROOF
     role[mine & ~by.isin(["", OURS])] = "peer"
@@ -186,17 +186,17 @@ def pairs(found: pd.DataFrame, over: str = "peers") -> pd.DataFrame:
 def ratios(found: pd.DataFrame, over: str = "peers") -> pd.DataFrame:
     """How many times as fast as a rival ours is, at each point; `pairs` explains ``over``.
 
-    Over the roof it is the share of the roof's bandwidth that ours reaches: if both move equal
-    bytes, the roof's time over ours. Where arithmetic takes longer than the roof, it is the time of
-    the arithmetic over ours.
+    If ``over`` is the roof, it is the share of the roof's bandwidth that ours reaches: if both move
+    equal bytes, the roof's time over ours. If arithmetic takes longer than the roof, it is the time
+    of the arithmetic over ours.
 
     Returns:
         A line per point: the first of its `pairs`, with ``ratio``, ``low`` and ``high`` over its
         visits, mean ``us`` and ``rival_us``, ``large``, ``short``, ``name``, ``labels``, ``visits``
         (their names and logarithms, for `geomean`) and ``above_roof``: in most visits ours beats
-        the roof by more than its interval, no win.
+        the roof by more than its interval, which is no win.
     """
-    if over == ROOF:  # where arithmetic takes an unknown time, the time of moving is no bound
+    if over == ROOF:  # if the time of the arithmetic is unknown, the time of moving is no bound
         found = found[~(found["flops"].gt(0) & found["arithmetic_us"].isna())]
     both, by_point = pairs(found, over), dict[Any, list[Any]]()
     logs = np.log(both["rival_us"] * both["less"] / _held_to_roof(found, both))
@@ -241,10 +241,10 @@ def mean_share(each: pd.Series) -> float:
 def geomean(lines: pd.DataFrame, by_width: bool = False) -> Mean | None:
     """The geometric mean over points, lines of `ratios`, of a rival's time over ours, or None.
 
-    A time of ours above the roof is no win: in the mean the roof's time replaces it. The interval
-    is over the recordings that have nearly all points (`NEARLY_ALL`), or over the rounds of one. If
-    no two have, it is over widths. Otherwise, as for a single round, it is the mean of the points'
-    own intervals. With ``by_width`` it is over widths (`SOME_WIDTHS` or more) where that is wider.
+    If ours is faster than its roof, the roof's time replaces ours. The interval is over recordings
+    that have nearly all points (`NEARLY_ALL`), or over the rounds of a single one. If no two of
+    several have them, it is over widths. Otherwise, as for one round, it is the mean of the points'
+    own intervals. With ``by_width`` it is over `SOME_WIDTHS` widths or more if that is wider.
     """
     if lines.empty:
         return None
@@ -280,7 +280,7 @@ def geomean(lines: pd.DataFrame, by_width: bool = False) -> Mean | None:
 
 
 def _held_to_roof(found: pd.DataFrame, both: pd.DataFrame) -> Floats:
-    """Our times, µs; where most visits are above the roof, at least the roof's time."""
+    """Our times, µs; at a point where most visits are above the roof, at least the roof's time."""
     own = both["us"].to_numpy(float)
     above = both.groupby(POINT, sort=False)["above_roof"].transform("mean") > 0.5
     if not above.any():

@@ -96,8 +96,8 @@ def timed(rows: pd.DataFrame) -> pd.Series:
 def undisturbed(rows: pd.DataFrame, point: Sequence[str], *others: str) -> pd.DataFrame:
     """The rows without suspect ones; a point whose rows are all suspect keeps them.
 
-    Older rows can be suspect for a trend or two modes of their samples. These say nothing about the
-    card and do not count. ``others`` are more columns like ``suspect``, as of a rival's rows.
+    Older rows may be suspect for a trend or two modes of their samples. That says nothing about the
+    card and does not count. ``others`` are more columns like ``suspect``, such as a rival's.
     """
     weak = pd.Series(False, rows.index)
     for name in ("suspect", *others):
@@ -110,7 +110,7 @@ def undisturbed(rows: pd.DataFrame, point: Sequence[str], *others: str) -> pd.Da
 def select(frame: pd.DataFrame, gpu: str, query: Query) -> Selection | None:
     """The rows of ``gpu`` nearest to ``query``, or None if no protocol timed two sizes.
 
-    In this order, it prefers the dtype asked for, the fixed size, the protocol, the most sizes.
+    It prefers, in this order, the dtype asked for, the fixed size, the first protocol, most sizes.
     """
     other = "rows" if query.over == "cols" else "cols"
     usable = (frame["gpu"] == gpu) & (frame["backend"] != "interpreter")

@@ -40,7 +40,7 @@ TIMES_L2 = 4  # times L2: of a matrix that large, L2 keeps next to nothing
 LISTS = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
 LOCAL, FACTS = set(LISTS["local"]), set(LISTS["facts"])
 PRIVATE: dict[str, str] = LISTS["private"]
-USUAL = ("root", "user", "ubuntu", "admin", "localhost", "runner", "docker")  # they identify nobody
+USUAL = ("root", "user", "ubuntu", "admin", "localhost", "runner", "docker")  # identify nobody
 MODELS: dict[str, type[BaseModel]] = {
     **KINDS,
     **{"sweep.json": SweepNote, "variants.json": Declarations},
@@ -91,7 +91,7 @@ class Findings:
 
     problems: list[str] = field(default_factory=list)  # place, fault and remedy in a line
     rows: dict[str, Row] = field(default_factory=dict)  # by place, a file and its line
-    sweeps: dict[Path, str] = field(default_factory=dict)  # the name of each by its folder
+    sweeps: dict[Path, str] = field(default_factory=dict)  # the sweep's name by its folder
 
     def problem(self, where: object, fault: str, remedy: str) -> None:
         """Adds a problem, for which the folder is refused."""
@@ -106,7 +106,7 @@ def check_folder(folder: Path) -> Findings:
         if LOCAL.isdisjoint(here.parts) and not stat.S_ISDIR(mode):
             if not stat.S_ISREG(mode):
                 found.problem(here, "a link, a pipe or a device", "take it out")
-            elif path.name in MODELS:  # others are left behind
+            elif path.name in MODELS:  # other files are left behind
                 files.append(here)
     # sweep.json comes first: the sweep of each row is compared with it
     for here in sorted(files, key=lambda one: (one.name != "sweep.json", one)):
@@ -142,7 +142,7 @@ def _read(top: Path, path: Path, found: Findings) -> None:
                     found.problem(where, f"a row of sweep {row.sweep!r}", remedy)
                 for fault in contradictions(row):
                     found.problem(where, fault, "measure that point again")
-                vars(row)["samples_us"] = None  # already checked, and most of its memory
+                vars(row)["samples_us"] = None  # checked by now, and most of a row's memory
             else:
                 value = read_json(top / path) if whole else parse_json(line)
                 _value(path, where, value, found)

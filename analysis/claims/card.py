@@ -1,7 +1,7 @@
 """Measurements for claims, on one GPU: times, bandwidths, memory, traffic and outcomes.
 
 A ratio of times and its interval come from `analysis.points`: over recordings or rounds, or for a
-single visit from both medians' intervals. A kernel's time is the mean of its rounds' medians.
+single visit from the intervals of both medians. A kernel's time is the mean of its rounds' medians.
 """
 
 import math
@@ -123,7 +123,7 @@ class Card:
         return _compared(lines, needs, mean, as_gap)
 
     def times(self, kernel: str, where: Where = ANY_SHAPE, doubtful: bool = True) -> Points:
-        """A kernel's time for each workload, µs; without ``doubtful`` none above the roof."""
+        """A kernel's time for each workload, µs; with ``doubtful`` also times above the roof."""
         (found,) = self._timed([kernel], where, doubtful)
         found = undisturbed(found, WORKLOAD)
         numbers = dict[Any, Estimate]()

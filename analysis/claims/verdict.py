@@ -20,7 +20,7 @@ REPRODUCED, NOT_REPRODUCED = "reproduced", "not reproduced"
 CONTRADICTED, UNDECIDED, NOT_MEASURED = "contradicted", "undecided", "not measured"
 HOLDS, DOES_NOT_HOLD = "holds", "does not hold"
 WORDS = (REPRODUCED, HOLDS, NOT_REPRODUCED, DOES_NOT_HOLD, CONTRADICTED, UNDECIDED, NOT_MEASURED)
-# by card and claim: why the card does other than claimed
+# by card and claim: why the card does not do what is claimed
 WHY = yaml.safe_load(Path(__file__).with_name("why.yaml").read_text(encoding="utf-8"))
 WORST_FIRST = ("no", UNDECIDED, NOT_MEASURED, "yes")  # outcomes of a part
 
@@ -31,7 +31,7 @@ class Part:
 
     label: str  # which part, in a few words
     expected: str  # by the claim, in words
-    measured: str = ""  # in words; empty if nothing was measured
+    measured: str = ""  # the number in words; empty if nothing was measured
     outcome: str = NOT_MEASURED  # whether it is as expected: one of `WORST_FIRST`
     estimate: Estimate | None = None  # the number that decided
     labels: tuple[int, ...] = ()  # of the rows behind it
@@ -177,7 +177,7 @@ class Judgement:
     reading: str  # how an unclear sentence was read, or another remark
     gpu: str  # whose rows judged it
     parts: tuple[Part, ...]
-    deciding: Part  # the first part of the worst outcome
+    deciding: Part  # the first part with the worst outcome
     word: str  # the verdict without the card, one of `WORDS`
     verdict: str  # the word; if the claim is not reproduced, with the name of the card
     direction: str  # ``better`` or ``worse`` where Triton does other than claimed

@@ -1,8 +1,8 @@
 """Each kernel over all points of its operation: the table `kernels`, the figures of shares.
 
-The points are those of one card under the first protocol, only large ones if there are any, of the
-set that `analysis.points` uses, where it has the kernel. Same bits are checked at other points, in
-sweeps with ``determinism=true``.
+The points are of one card, under the first protocol, and only large ones if there are any. They are
+of the set that `analysis.points` uses, if it has the kernel. Equal bits are checked at other
+points, in sweeps with ``determinism=true``.
 """
 
 from functools import partial
@@ -33,9 +33,9 @@ SUBTITLE = "a column per card, a line per kernel: its bandwidth over the roof's 
 def kernel_points(inputs: Inputs) -> pd.DataFrame:
     """A line per card, kernel and point.
 
-    ``us`` and ``share`` of the roof are medians over all visits, and so is ``ours``, the share of
-    our kernel in the same visit, or in the set used. ``matrices`` (the memory that a call had
-    beyond its inputs, in matrices of M×N), ``relative_error`` and bits are the worst.
+    ``us``, ``share`` (of the roof) and ``ours`` are medians over all visits. ``ours`` is the share
+    of our kernel in the same visit or, without one, in the set used. ``matrices`` (the memory that
+    a call had beyond its inputs, in matrices of M×N), ``relative_error`` and bits are the worst.
     """
     frame = inputs.frame
     good = frame["status"].eq("ok") & frame["operation"].ne(frame["roof"])

@@ -5,11 +5,11 @@ from analysis.figures.style import STYLES
 from analysis.published import name_of, series
 from analysis.selection import Query
 
-WIDTHS = series("a_fig2").sizes  # A's
-TUTORIAL = range(256, 12673)  # N of Triton's tutorial 02; its axis is linear, ours shows all powers
+WIDTHS = series("a_fig2").sizes  # those of article A
+TUTORIAL = range(256, 12673)  # N of Triton's tutorial 02; its axis is linear, ours logarithmic
 VOCABULARY = (512, 1024, 2048, 4096, 8192, 16384, 32000, 65536, 131072)
 OF_B_AND_C = ("three_pass", "hybrid", "hybrid_whole", "hybrid_capped")
-# C draws its kernel and torch. These are left out; other kernels for wide rows stay.
+# C draws its own kernel and torch. The kernels below are left out; others for wide rows stay.
 NOT_WIDE = ("naive", "naive_script", "compiled", "three_pass", "fused")
 NOT_OF_E = tuple(STYLES.keys() - {"torch", "fused_row", "copy", "copy_triton"})
 A, C, D, E = map(name_of, "ACDE")
@@ -28,7 +28,7 @@ C_FIG1 = LineFigure(
     "c_fig1",
     "Softmax bandwidth at small batch",
     Query(32000, "float16", over="rows", sizes=(1, 4, 16, 64), without=NOT_WIDE),
-    log=True,  # it grows with M: on an axis from 0 the point of one row would vanish
+    log=True,  # bandwidth grows with M: on an axis from 0 the point of one row would vanish
     note=f"{C} gives no numbers here",
     caption=f"The small-batch figure of {C}: bandwidth over 1 to 64 rows of a 32000-word "
     "vocabulary, float16; it prints no numbers for it.",

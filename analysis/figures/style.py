@@ -33,7 +33,7 @@ DOT = "  ·  "  # between the parts of a subtitle or of the small print
 SIZES = MappingProxyType({"cols": "row width N, elements", "rows": "rows M"})
 CACHES = MappingProxyType({"cold": "cold cache", "warm": "warm cache"})
 DPI = 240  # dots an inch
-WIDTH = 6.6  # inches: lines, and room for their names beside them
+WIDTH = 6.6  # inches: the lines, and room for their names beside them
 MARGIN = 0.116  # inches left of a page's title
 LEFT, WIDE = 0.078, 0.567  # of the axes; labels stand right of them
 ABOVE, BELOW, BETWEEN = 0.67, 0.81, 0.56  # inches above, below and between axes
@@ -205,7 +205,7 @@ def write(ax: Axes, x: float, y: float, text: str, size: float = 8.0, **more: An
 def legend(ax: Axes) -> None:
     """Lists the lines' names right of the axes, in the order of their right ends, from the top.
 
-    A line that ends above the axes, as may numbers of a faster card, gets an arrow.
+    A line that ends above the axes, such as numbers of a faster card, gets an arrow.
     """
     ends = {}
     for line in ax.get_lines():

@@ -1,7 +1,7 @@
 """``report``: all figures, tables and claims of the rows as one self-contained HTML page.
 
 The result comes first, then the sources with each claim beside its figure, then every operation,
-then how it was measured. The page computes no number; other commands have them all.
+then how it was measured. The page computes no number: all come from other commands.
 """
 
 import argparse
@@ -37,8 +37,8 @@ from experiments.data.files import RowsError, read_json, write_file
 HERE, STEPPER = Path(__file__).parent, Path(stepper.__file__).parent
 FIRST = "headline"  # the picture and the table of the result
 ALL_OPERATIONS = ("kernels", "operations")  # prefixes of names of tables that cover all operations
-MOST_PICTURES = 80  # of more, as for a folder of many cards, `figures` draws the rest
-MOST_TABLE_LINES = 300  # of a table; its CSV has all
+MOST_PICTURES = 80  # pictures on the page; if there are more, `figures` draws the rest
+MOST_TABLE_LINES = 300  # lines that a table shows; its CSV has all
 FOLDED = 12  # lines above which a table is folded
 DPI, PALETTE, SCALE = 170, 48, 110  # of images: dots an inch, colours, CSS pixels an inch
 DAYS = "recorded.json"  # beside recordings: the first and the last day of recording
@@ -158,7 +158,7 @@ def _exhibits(
     lacking = {label_of(name): text.partition(" needs ")[2] for name, text in needs.items()}
     for claim, *others in claims:
         label = label_of(claim.figure)
-        label = label if label.startswith(claim.source) else ""  # none, or of another source
+        label = label if label.startswith(claim.source) else ""  # none, or another source's
         title = "not drawn" if label else f"Claims of {claim.source} without a figure"
         exhibit = Exhibit(title, label, missing=lacking.get(label, "other rows") if label else "")
         found[claim.source, ""].setdefault(label, exhibit).claims.append((claim, *others))

@@ -116,7 +116,7 @@ def d_test(inputs: Inputs) -> Named:
     """How far each variant is from float64 at D's irregular shape, by GPU and dtype."""
     frame, (m, n) = inputs.main, IRREGULAR
     rows = frame[(frame["rows"] == m) & (frame["cols"] == n) & (frame["operation"] == OPERATION)]
-    # of several visits a failed one, else the one with the largest error
+    # if there are several visits: a failed one, else the one with the largest error
     visits = name_variants(rows).assign(fine=rows["status"] == "ok")
     visits = visits.sort_values(["fine", "max_abs_error"], ascending=[True, False], kind="stable")
     worst = ordered(visits.drop_duplicates(["gpu", "dtype", "variant"]), "gpu", "dtype")
@@ -219,7 +219,7 @@ def traffic(inputs: Inputs) -> Named:
 
 
 def _order(record: Count | Counters) -> tuple[Any, ...]:
-    """Those of a GPU first, then by dtype and size, the largest first."""
+    """Records of a GPU come first; then by dtype and size, the largest first."""
     gpu, size = getattr(record, "gpu", ""), record.rows * record.cols
     order = variant_order(record.kernel.replace(",", " "))
     return (not gpu, gpu, record.dtype, -size, record.cols, order)
@@ -238,7 +238,7 @@ def _moved(record: Count | Counters, counts: Sequence[Count]) -> Moved:
     for kind in KINDS if counts else ():
         nearest = counts[apart.index(min(apart))]
         counted, own, verdict = _counted(nearest, kind)
-        if min(apart) > 0 and verdict in ("exact", "nominal"):  # of attention, whose N matters
+        if min(apart) > 0 and verdict in ("exact", "nominal"):  # attention at another N
             counted, verdict = math.nan, f"{verdict} at {nearest.rows}×{nearest.cols}"
         moved[f"counted {kind}"] = counted, own, verdict
     for name, column in BY_NCU.items():
@@ -263,7 +263,7 @@ def _matrix(record: Count | Counters) -> int:
 
 
 def _model(record: Count | Counters, kind: str) -> int:
-    own = getattr(record, f"model_{kind[:-1]}_bytes", None)  # in counts of several dtypes
+    own = getattr(record, f"model_{kind[:-1]}_bytes", None)  # counts of several dtypes have it
     elements = record.model_reads if kind == "reads" else record.model_writes
     return elements * ITEM_BYTES[record.dtype] if own is None else int(own)
 

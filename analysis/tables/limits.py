@@ -28,7 +28,7 @@ BY_GPU = ["gpu", "rows", "cols", "dtype"]
 SPEED = "speed / fastest public"
 PYTORCHS = ("torch", "compile")  # makers of kernels that come with PyTorch
 RIVALS = {"best": "peers", "torch": "torch", "roof": ROOF}  # by the names of columns
-OFTEN = 0.1  # share of points at which a main rival is the fastest
+OFTEN = 0.1  # a main rival is the fastest at this share of points or more
 REFUSED, NOT_ASKED = "–", "·"  # in place of a time
 FEW_ROWS = 64  # so few rows do not fill a card by themselves; they are averaged apart
 
@@ -46,7 +46,7 @@ def limits(inputs: Inputs) -> Named:
 
 
 def _failures(frame: pd.DataFrame, found: pd.DataFrame) -> Mapping[Any, dict[str, str]]:
-    """By point, the public kernels without a time there, with status; `REFUSED` if expected."""
+    """For each point the public kernels without a time, with status; `REFUSED` if expected."""
     rows = frame[frame["operation"].eq(found["operation"].iloc[0])]
     rows = rows[rows["status"].ne("ok") & ~rows["kernel"].map(maker).isin(["", OURS])]
     rows = rows.assign(status=rows["status"].where(~rows["status"].isin(EXPECTED), REFUSED))
@@ -159,7 +159,7 @@ def _operations(inputs: Inputs, points: Mapping[str, pd.DataFrame], title: str) 
     lines = []
     for operation, found in ((name, one) for name, one in points.items() if len(one)):
         first, every = limit.groups(found)[0], inputs.ratios(operation)
-        if not first["by"].isin(PYTORCHS).any():  # other rivals alone say little
+        if not first["by"].isin(PYTORCHS).any():  # without PyTorch's, other rivals say little
             continue
         every = every[every["gpu"] == first["gpu"].iloc[0]]
         here = limit.groups(every)[0]
@@ -219,7 +219,7 @@ def mixed_code(rows: pd.DataFrame) -> list[str]:
 
 
 def _summary(inputs: Inputs, operation: str, lines: pd.DataFrame) -> dict[str, Any]:
-    """The numbers of some lines of `Inputs.ratios` in one, with its rows; empty if of none."""
+    """One summary of some lines of `Inputs.ratios`, with the rows behind it; may be empty."""
     if (mean := limit.geomean(lines, by_width=True)) is None:
         return {}
     shares = inputs.ratios(operation, ROOF)[[*POINT, "ratio"]].merge(lines[POINT])["ratio"]
@@ -247,11 +247,11 @@ def _percent(share: float) -> str:
 
 
 def _rival(lines: pd.DataFrame, found: pd.DataFrame) -> tuple[str, str]:
-    """The public kernel whose gaps help ours most, and its maker's name.
+    """The public kernel whose failures help ours most, and its maker's name.
 
-    Of those that are the fastest at a tenth of the points it is the one at whose gaps ours gains
-    most, or the fastest at most points where none has gaps. A rival that answers everywhere, if
-    slowly, would hide the gaps of a faster one in a mean over all points.
+    It must be the fastest at a tenth of the points. Of such kernels it is the one whose failures
+    raise our ratio most; if none fails, the one that is the fastest most often. In a mean over all
+    points, slower kernels that answer everywhere would hide the failures of a faster one.
     """
     often, gains = lines["kernel"].value_counts(normalize=True), dict[str, float]()
     for kernel in often.index[often >= OFTEN]:
@@ -263,6 +263,6 @@ def _rival(lines: pd.DataFrame, found: pd.DataFrame) -> tuple[str, str]:
 
 
 def _has(lines: pd.DataFrame, rows: pd.DataFrame, kernel: str) -> pd.Series:
-    """Which lines lie at a shape and dtype of which ``rows`` have one of ``kernel``."""
+    """Which lines are at a shape and dtype at which ``rows`` have a row of ``kernel``."""
     known = pd.MultiIndex.from_frame(rows.loc[rows["kernel"] == kernel, BY_GPU])
     return pd.Series(pd.MultiIndex.from_frame(lines[BY_GPU]).isin(known), lines.index)
