@@ -230,7 +230,8 @@ def lines_of(found: Sequence[tuple[str, Row]], names: Sequence[str]) -> list[dic
 
     ``found`` are pairs (label, row) of the whole sweep; only those of its last round count.
     """
-    last = [one for one in found if one[1].round == max(row.round for _, row in found)]
+    newest = max((row.round for _, row in found), default=0)
+    last = [one for one in found if one[1].round == newest]
     last.sort(key=lambda one: (one[1].dtype, one[1].cols, one[1].rows, one[0]))
     lines = []
     for (label, row), ratios in zip(last, compared([row for _, row in last], names), strict=True):

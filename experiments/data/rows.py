@@ -82,13 +82,13 @@ class Row(Written):
     backend: Name
     environment: JsonObject = {}
     # order
-    sequence: Whole | None = Field(None, description="rows that were in its sweep's folder before")
-    started: Text | None = Field(None, description="when its measuring began, UTC, to the second")
+    sequence: Whole | None = Field(None, description="number of earlier rows in the sweep's folder")
+    started: Text | None = Field(None, description="when measuring began, UTC, to the second")
     # time
     timer: Timer | None = None
     cache: Literal["cold", "warm"] | None = None
     samples_us: list[Annotated[float, Field(ge=-1e15, le=1e15)]] | None = None
-    late: Whole | None = Field(None, description="windows that were no sample")
+    late: Whole | None = Field(None, description="disturbed windows: host late, or a core taken")
     time_us: Time | None = None
     time_low_us: Time | None = None
     time_high_us: Time | None = None
@@ -102,9 +102,9 @@ class Row(Written):
     model_formula: Text | None = None
     model_bytes: Whole | None = None
     compulsory_bytes: Whole | None = None
-    flops: Whole | None = Field(None, description="of the operation, where they may bound it")
-    exponentials: Whole | None = Field(None, description="likewise, how many it takes")
-    peak_bytes: Whole | None = Field(None, description="most that a call had beyond its inputs")
+    flops: Whole | None = Field(None, description="of the operation, if they may bound its time")
+    exponentials: Whole | None = Field(None, description="likewise")
+    peak_bytes: Whole | None = Field(None, description="peak memory of a call, without its inputs")
     # launch
     programs: Whole | None = None
     warps: Whole | None = None
@@ -114,18 +114,18 @@ class Row(Written):
     # error
     max_abs_error: float | None = Field(None, ge=0)
     relative_error: float | None = Field(None, ge=0)
-    # the same bits, null where nobody asked
-    deterministic: bool | None = Field(None, description="at each of several calls")
-    batch_invariant: bool | None = Field(None, description="of a row, whatever M it comes in")
-    # machine state
-    sm_clock_before_mhz: Amount | None = Field(None, description="before sampling, others after")
+    # whether answers have the same bits; null unless the sweep has determinism=true
+    deterministic: bool | None = Field(None, description="in each of several calls")
+    batch_invariant: bool | None = Field(None, description="for a row, whatever M it is part of")
+    # machine state, after sampling unless the name says before
+    sm_clock_before_mhz: Amount | None = None
     sm_clock_mhz: Amount | None = None
     memory_clock_mhz: Amount | None = None
     power_w: Amount | None = None
     temperature_before_c: float | None = Field(None, ge=-300, le=1000)
     temperature_c: float | None = Field(None, ge=-300, le=1000)
     throttled: list[Text] | None = Field(None, max_length=100)
-    other_processes: Whole | None = Field(None, description="foreign compute processes on the card")
+    other_processes: Whole | None = Field(None, description="compute processes not of this sweep")
 
     @model_validator(mode="after")
     def _possible(self) -> Row:

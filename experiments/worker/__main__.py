@@ -1,7 +1,6 @@
 """A worker process, started by a sweep: ``python -m experiments.worker DEVICE [prepare] SOCKET``.
 
-DEVICE is auto, cuda or cpu; SOCKET is the number of an inherited file descriptor. Requests and
-answers are JSON objects, one per line of the socket.
+SOCKET is an inherited file descriptor. Each line on it is a request or an answer, in JSON.
 """
 
 import contextlib

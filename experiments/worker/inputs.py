@@ -2,8 +2,8 @@
 
 A kernel that keeps answers by the address of its input, by the tensor's version or by a few of its
 elements gives a wrong answer once the values have changed. So for each point a few rows are chosen
-at random, and before each sample one of them gets other values, or its own back. The values are
-written through `Tensor.data`, which does not change the tensor's version.
+at random. Before each sample one of them gets other values, or its own back; a graph is replayed
+once more with other values in all. `Tensor.data` writes them, and keeps the tensor's version.
 """
 
 import random

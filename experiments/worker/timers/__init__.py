@@ -67,9 +67,9 @@ class Subject:
     def before(self) -> None:
         """Prepares the next sample, outside its window: changes values, restores, then flushes.
 
-        The flush comes last and evicts what the other two leave in L2. Without a flush the input is
-        as warm as if a kernel had just written it. It also drops the reference to the last answer,
-        so that the call may reuse that memory.
+        The flush comes last and evicts what the other two leave in L2. Without a flush the cache
+        stays as the last call and these writes left it. It also drops the reference to the last
+        answer, so that the call may reuse that memory.
         """
         self._last = None
         if self.changing is not None:

@@ -78,7 +78,7 @@ def cold_buffers(moved: int, cache_bytes: int) -> int:
 
 
 def rotations_in_graph(buffers: int, link: Callable[[], object], spin: int = 0) -> int:
-    """The number of rotations through the buffers in a graph, so that a replay takes `REPLAY_US`.
+    """How often a graph runs through all buffers: for about `REPLAY_US`, 1 to `MAX_ROTATIONS`.
 
     It times ``link``, the work on one buffer, which first runs once on a side stream: capture
     forbids lazy initialisation. ``spin`` are the cycles by which the host stays ahead.
