@@ -1,4 +1,4 @@
-"""Measures kernels: sweeps, workers, rows. ``from experiments import bench, sweep``."""
+"""The measuring harness. ``from experiments import bench, sweep`` measures from Python."""
 
 import sys
 from typing import Any
@@ -7,14 +7,14 @@ __all__ = ["bench", "sweep"]
 
 
 def _show(kind: type[BaseException], error: BaseException, trace: Any) -> None:
-    """Shows an error as Python does, but Ctrl-C as one line."""
+    """Prints an error as Python does, but for Ctrl-C one line, until `errors.command` runs."""
     if issubclass(kind, KeyboardInterrupt):
         print("interrupted", file=sys.stderr)
     else:
         sys.__excepthook__(kind, error, trace)
 
 
-if sys.argv[:1] == ["-m"]:  # a command of this package, until `errors.command` takes over
+if sys.argv[:1] == ["-m"]:  # Python is importing a command of this package
     sys.excepthook = _show
 
 

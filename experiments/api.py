@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 OUTPUTS = Path("outputs") / "bench"
 INSPECT_LIMIT_S = 60.0
-NOISE_FILE = ROOT / "analysis" / "noise.json"  # how much equal sweeps of a card differ, by time
+NOISE_FILE = ROOT / "analysis" / "noise.json"  # how much repeated sweeps on a card differ, by time
 CPU_NOISE = 0.2  # one function in two processes on a shared CPU differed by up to 17 %
 COLUMNS = ("M×N", "dtype", "kernel", "µs", "of roof", "× torch", "× best other", "verdict")
 IMPORTS = {"torch": "import torch", "triton": "import triton", "tl": "import triton.language as tl"}
@@ -53,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     def act() -> None:
         asked = given.get("operation"), options.traffic, given.get("out")
-        lines, out = measured(options.kernel, overrides, *asked)
+        lines, out = measure_file(options.kernel, overrides, *asked)
         print_table(COLUMNS, [_cells(line) for line in lines])
         print(f"rows  {out}/**/rows.jsonl")
         if any(line["status"] not in EXPECTED for line in lines):
@@ -63,7 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def sweep(*overrides: str, out: str | Path | None = None) -> pd.DataFrame:
-    """Runs a sweep and returns the rows that it asked for.
+    """Runs a sweep and returns the rows of its points.
 
     Args:
         overrides: As on the command line: ``"kernel=naive,fused"``, ``"grid=smoke"``.
@@ -71,7 +71,7 @@ def sweep(*overrides: str, out: str | Path | None = None) -> pd.DataFrame:
             there are not measured again.
 
     Returns:
-        A line per point: the row's fields and the derived ones, as `analysis.load.load` has them.
+        A line per point: the row's fields and the derived columns, as from `analysis.load.load`.
 
     Raises:
         UserError: the request was refused; the error says why.
@@ -88,16 +88,16 @@ def bench(
     traffic: str | None = None,
     out: str | Path | None = None,
 ) -> pd.DataFrame:
-    """Measures a function beside PyTorch's, the compiler's, ours, the public ones and a copy.
+    """Measures a function, a copy of the matrix, and other kernels of the function's operation.
 
     Args:
         kernel: ``"FILE.py::FUNCTION"``, or a function whose source can be read. A notebook's
             function may use only its arguments, builtins, ``torch``, ``triton`` and ``tl``.
-        overrides: Of the sweep, such as ``"grid=vocab"``.
-        operation: Name of the operation that it computes, as in ``kernels/``; None takes the one
-            in ``conf/kernel/outside.yaml``.
-        traffic: Elements that it moves, such as ``"3*M*N"``; the compulsory traffic by default.
-        out: The folder of the rows; ``outputs/bench/<file>-<function>`` by default.
+        overrides: Overrides of the sweep, such as ``"grid=vocab"``.
+        operation: The name of an operation in ``kernels/``, which the function computes; None
+            stands for the one in ``conf/kernel/outside.yaml``.
+        traffic: The elements that it moves, such as ``"3*M*N"``; None: the compulsory traffic.
+        out: The folder for the rows; None stands for ``outputs/bench/<file>-<function>``.
 
     Returns:
         A line per shape and dtype: time, share of the roof, ratios and the verdict.
@@ -108,13 +108,13 @@ def bench(
     import pandas as pd
 
     with tempfile.TemporaryDirectory() as scratch:
-        place = kernel if isinstance(kernel, str) else written(kernel, Path(scratch))
-        lines, _ = measured(place, overrides, operation, traffic, out)
+        place = kernel if isinstance(kernel, str) else location_of(kernel, Path(scratch))
+        lines, _ = measure_file(place, overrides, operation, traffic, out)
     return pd.DataFrame(lines)
 
 
 def _sweep(overrides: Sequence[str], out: str | Path | None) -> list[tuple[str, Row]]:
-    """Runs a sweep as the command line does, without its table; returns labels and rows."""
+    """Runs a sweep as the command line does, without its table; returns (label, row) pairs."""
     place = [] if out is None else [f"out={_quoted(str(Path(out).resolve()))}"]
     shown = "dry_run=true" in overrides
     with nullcontext() if shown else redirect_stdout(io.StringIO()):
@@ -124,19 +124,19 @@ def _sweep(overrides: Sequence[str], out: str | Path | None) -> list[tuple[str, 
             found = [*failed.found]
             if not found:
                 raise UserError("the sweep ended before its points were measured") from None
-        except UserError as error:  # without Hydra's own, which lists every option
+        except UserError as error:  # without its cause, Hydra's error, which lists every option
             raise UserError(str(error)) from None
     return found
 
 
 def _quoted(text: str) -> str:
-    """A text as a value in Hydra's grammar, which takes a bare ``nan`` for a number."""
+    """A text as a quoted string in Hydra's grammar; unquoted, ``nan`` would be a number."""
     escaped = text.replace("'", "\\'")
     return f"'{escaped}'"
 
 
-def written(function: Callable[..., Any], folder: Path) -> str:
-    """``FILE.py::NAME`` of a function: its own file, or a new file with its source and imports.
+def location_of(function: Callable[..., Any], folder: Path) -> str:
+    """``FILE.py::NAME`` of a function: in its own file, or in a copy of its source in ``folder``.
 
     Raises:
         UserError: its source cannot be read, or it uses names that are defined outside of it.
@@ -145,13 +145,13 @@ def written(function: Callable[..., Any], folder: Path) -> str:
     if code is None or not name.isidentifier():
         raise UserError(f"{function!r} is no function that can be measured; name FILE.py::FUNCTION")
     file = Path(code.co_filename)
-    around = [*code.co_freevars, *({*_names(code)} & {*function.__globals__} - {*IMPORTS})]
-    alone = function.__module__ == "__main__" and not around  # no need to run its script again
+    outer = [*code.co_freevars, *({*_names(code)} & {*function.__globals__} - {*IMPORTS})]
+    alone = function.__module__ == "__main__" and not outer  # no need to run its script again
     if file.is_file() and file.suffix == ".py" and not code.co_freevars and not alone:
         return f"{file}::{name}"
     advice = f"write it to a file and name FILE.py::{name}"
-    if around:
-        raise UserError(f"{name} uses {', '.join(around)} of the code around it; {advice}")
+    if outer:
+        raise UserError(f"{name} uses {', '.join(outer)} of the code around it; {advice}")
     try:
         source = textwrap.dedent(inspect.getsource(function))
     except (OSError, TypeError):
@@ -163,21 +163,21 @@ def written(function: Callable[..., Any], folder: Path) -> str:
 
 
 def _names(code: CodeType) -> Iterator[str]:
-    """The names that code reads, its nested functions included."""
+    """The names of globals and attributes that code uses, its nested functions included."""
     yield from code.co_names
     for one in code.co_consts:
         if isinstance(one, CodeType):
             yield from _names(one)
 
 
-def measured(
+def measure_file(
     kernel: str,
     overrides: Sequence[str],
     operation: str | None,
     traffic: str | None,
     out: str | Path | None,
 ) -> tuple[list[dict[str, Any]], Path]:
-    """Runs the sweep; returns the lines of the file's kernels, and the folder of the rows.
+    """Measures ``FILE.py::FUNCTION``; returns the lines of `lines_of`, and the folder of the rows.
 
     Raises:
         UserError: the file cannot be measured, or the sweep was refused.
@@ -194,7 +194,7 @@ def measured(
     operation = operation or str(read_yaml(CONF / "kernel")[OUTSIDE]["operation"])
     asked = {"file": str(path), "function": function, "operation": operation, "traffic": traffic}
     on_card = "gpu=cpu" not in overrides and has_cuda_driver()
-    found = _inspected(asked, "auto" if on_card else "cpu")
+    found = _inspect_file(asked, "auto" if on_card else "cpu")
     folder = Path(out) if out else OUTPUTS / f"{path.stem}-{function}"
     words = [
         f"kernel={','.join(['outside', *found['rivals']])}",
@@ -211,8 +211,8 @@ def measured(
     return lines_of(_sweep([*words, *overrides], folder), names), folder
 
 
-def _inspected(kernel: dict[str, Any], device: str) -> dict[str, Any]:
-    """What a worker finds in a file: kernels, operation, and the rivals that are installed."""
+def _inspect_file(kernel: dict[str, Any], device: str) -> dict[str, Any]:
+    """A worker's answer on a file from outside: see `experiments.worker.describe.inspect`."""
     worker = Worker(device, 0, OUTPUTS / "worker.log")
     try:
         reply = worker.request({"do": "inspect", "kernel": kernel}, inspecting=INSPECT_LIMIT_S)
@@ -226,11 +226,12 @@ def _inspected(kernel: dict[str, Any], device: str) -> dict[str, Any]:
 
 
 def lines_of(found: Sequence[tuple[str, Row]], names: Sequence[str]) -> list[dict[str, Any]]:
-    """A line per setting of kernels called ``names``, shape and dtype, with its comparisons.
+    """The results of the kernels in ``names``, one for each setting, shape and dtype.
 
-    ``found`` has labels and rows; those of the last round count.
+    ``found`` are pairs (label, row) of the whole sweep; only those of its last round count.
     """
-    last = [one for one in found if one[1].round == max(row.round for _, row in found)]
+    newest = max((row.round for _, row in found), default=0)
+    last = [one for one in found if one[1].round == newest]
     last.sort(key=lambda one: (one[1].dtype, one[1].cols, one[1].rows, one[0]))
     lines = []
     for (label, row), ratios in zip(last, compared([row for _, row in last], names), strict=True):
@@ -244,7 +245,7 @@ def lines_of(found: Sequence[tuple[str, Row]], names: Sequence[str]) -> list[dic
 
 
 def _verdict(row: Row, line: Mapping[str, Any]) -> str:
-    """Whether it is faster or slower than the best other kernel by more than one round's noise."""
+    """Whether the row is faster or slower than the best other kernel by more than the noise."""
     if row.status != "ok":
         return ": ".join(filter(None, [row.status, row.reason]))
     if row.time_us is None:
@@ -253,7 +254,7 @@ def _verdict(row: Row, line: Mapping[str, Any]) -> str:
     if not line["best_other"]:
         return "; ".join(["nothing to compare with", *left_out])
     floor = CPU_NOISE
-    if row.device == "cuda":  # equal sweeps on an H200 exceed the floor in at most 5 % of cases
+    if row.device == "cuda":  # repeated sweeps on an H200 differ by more in at most 5 % of cases
         ranges = json.loads(NOISE_FILE.read_text(encoding="utf-8"))["ranges"]
         floor = next(x["floor"] for x in ranges if row.time_us < (x["below_us"] or math.inf))
     slower = "slower" if line["over_best_high"] < 1 - floor else "no difference"

@@ -15,13 +15,13 @@ from experiments.data.records import COUNTS, Count, write_records
 from experiments.parent.jobs import OUTSIDE
 from experiments.worker.machine import choose_device
 
-# 198×99 is two odd squares; a row of 1000 fits one tile of most variants, 8192 fits no tile
+# (198, 99): two odd squares; most variants take a row of 1000 in one tile, tiled ones split 8192
 SHAPES = ((198, 99), (3, 1000), (5, 8192))
 COUNTED_DTYPES = ("float32", "float16", "bfloat16")
 
 
 def run(out: Path, names: Iterable[str] = ()) -> None:
-    """Writes the counts of kernels, by default all, and prints how each compares with its model.
+    """Writes ``out/counts.jsonl`` for kernels by ``names`` (default: all); prints each difference.
 
     Raises:
         UserError: a kernel cannot be built; no record has been written.
@@ -32,9 +32,9 @@ def run(out: Path, names: Iterable[str] = ()) -> None:
     from experiments.worker.counting import count
     from experiments.worker.describe import build_kernel
 
-    out.mkdir(parents=True, exist_ok=True)  # an error shows now and not after minutes
+    out.mkdir(parents=True, exist_ok=True)  # so that an error shows now and not after minutes
     files = read_yaml(CONF / "kernel")
-    every = [name for name in files if name != OUTSIDE]  # which stands for any file
+    every = [name for name in files if name != OUTSIDE]  # which names no kernel of its own
     counts: list[Count] = []
     for name in names or every:
         kernel = build_kernel({k: v for k, v in files[name].items() if k not in NOT_TUNABLES})
@@ -53,5 +53,5 @@ if __name__ == "__main__":
     parser = Parser(prog="python -m experiments.count", description="Counts memory traffic.")
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="for the records")
     options = parser.parse_args()
-    warnings.simplefilter("ignore", RuntimeWarning)  # masked-off lanes make NaN in the interpreter
+    warnings.simplefilter("ignore", RuntimeWarning)  # NaN in masked-off lanes of the interpreter
     sys.exit(command(lambda: run(options.out), interrupted="interrupted; nothing was written"))

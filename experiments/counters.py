@@ -33,7 +33,7 @@ from experiments.data.rows import COUNTERS, read_rows
 from experiments.parent.client import child_environment
 from experiments.profile import LIST
 
-METRICS = {  # ncu's metric for each field of a record
+METRICS = {  # for each field of `Counters`, ncu's metric
     "kernel_us": "gpu__time_duration.sum",
     "dram_read_bytes": "dram__bytes_read.sum",
     "dram_write_bytes": "dram__bytes_write.sum",
@@ -43,7 +43,7 @@ OPTIONS = (
     *("--target-processes", "all"),  # the worker is a child of the command
     *("--profile-from-start", "off"),
     *("--replay-mode", "application"),
-    *("--clock-control", "none"),  # a virtual machine may not set clocks; bytes do not depend on it
+    *("--clock-control", "none"),  # a virtual machine may not set clocks, and bytes do not need it
     *("--cache-control", "none"),  # the worker flushes L2 before each call
     "--nvtx",
     *("--csv", "--page", "raw", "--print-units", "base"),
@@ -51,21 +51,21 @@ OPTIONS = (
 )
 VARIABLES = {
     "LC_ALL": "C.UTF-8",
-    "TORCHINDUCTOR_COMPILE_THREADS": "1",  # or ncu would have to follow each compiling process
-    # In every process Inductor times a reduction's block size against half of it, and does not
-    # store which is faster (https://github.com/pytorch/pytorch/issues/189121)
+    "TORCHINDUCTOR_COMPILE_THREADS": "1",  # otherwise ncu would follow each compile process
+    # Inductor times a reduction with a block size and with half of it, again in each process: it
+    # does not store which is faster (https://github.com/pytorch/pytorch/issues/189121)
     "TORCHINDUCTOR_DYNAMIC_SCALE_RBLOCK": "0",
     "TRITON_CACHE_AUTOTUNING": "1",
 }
-RANGES = "Push/Pop_Range"
-CACHE_CONTROL = "none, L2 flushed before the call"  # older records: all, before each launch
+RANGES = "Push/Pop_Range"  # in the name of the column of NVTX ranges
+CACHE_CONTROL = "none, L2 flushed before the call"  # in older records "all": before each launch
 
 
 def collect_counters(arguments: Sequence[str]) -> int:
     """Profiles what the arguments of ``experiments.run`` ask for, and records it.
 
     Returns:
-        0 when every supported point that launches kernels has a record, else another status.
+        0 if every supported point that launches kernels has a record, otherwise another status.
 
     Raises:
         UserError: ncu is missing, forbidden, or failed; nothing was recorded.
@@ -116,7 +116,7 @@ def collect_counters(arguments: Sequence[str]) -> int:
     print(f"{statuses.total()} points: {', '.join(words)} -> {path}")
     for complaint in wrong:
         print(f"ncu: {complaint}", file=sys.stderr)
-    return 1 if wrong or statuses["failed"] else 0
+    return 1 if wrong or statuses["failed"] else status  # of a run that ended before its last point
 
 
 def _identity(one: Counters) -> tuple[object, ...]:
@@ -124,12 +124,12 @@ def _identity(one: Counters) -> tuple[object, ...]:
 
 
 def find_ncu() -> str | None:
-    """The path of Nsight Compute: from PATH, else of the newest toolkit; None if there is none."""
+    """The path of ncu: from PATH, else of /usr/local/cuda, else of a toolkit beside it; or None."""
     return shutil.which("ncu") or max(glob.glob("/usr/local/cuda*/bin/ncu"), default=None)
 
 
 def errors_in(text: str) -> list[str]:
-    """ncu's own error messages, one line each; raises `UserError` if counters are forbidden."""
+    """The error messages that ncu printed; raises `UserError` if it may not read the counters."""
     if "ERR_NVGPUCTRPERM" in text:
         raise UserError(
             "the driver keeps its counters from this user (ERR_NVGPUCTRPERM): run as root, or have "
@@ -140,16 +140,16 @@ def errors_in(text: str) -> list[str]:
 
 
 def read_launches(text: str) -> pd.DataFrame:
-    """The launches in ncu's table, in order.
+    """The kernel launches in ncu's table, in order.
 
     The table is a header, a row of units, then a row per launch; ncu's remarks begin with ``==``.
 
     Returns:
-        A column ``range``, the profiler range that a launch was in or NaN, and one for each of
-        `METRICS` in µs or bytes, NaN where a launch has no value.
+        A column ``range``, the profiler range of a launch or NaN, and one for each of `METRICS`,
+        in µs or bytes, NaN where a launch has no value.
 
     Raises:
-        UserError: the table lacks its range column.
+        UserError: the table has no column of ranges.
     """
     lines = [line for line in text.splitlines() if line and not line.startswith("==")]
     if not lines:
@@ -160,10 +160,10 @@ def read_launches(text: str) -> pd.DataFrame:
     # 4711  "<default domain>:point 7 online 4096x1024 float32:none:none…"
     names = table[ranges[0]].astype(str).str.extract(r'(point \d+ [^:"]*)')[0].str.strip()
     cells = table.reindex(columns=[*METRICS.values()]).astype(str)
-    # a cell is 12,345.6, or 158 (0: 7; …) with a value for each instance, or n/a
+    # a cell is 12,345.6, or n/a, or 158 (0: 7; …) with the values of the metric's instances
     cells = cells.apply(lambda column: column.str.partition("(")[0].str.replace(",", ""))
     found: pd.DataFrame = cells.apply(pd.to_numeric, errors="coerce").set_axis([*METRICS], axis=1)
-    found["kernel_us"] /= 1e3  # ns, the base unit
+    found["kernel_us"] /= 1e3  # from ns, the base unit
     found["range"] = names
     return found
 

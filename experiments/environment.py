@@ -1,4 +1,4 @@
-"""Environments for the Makefile. Python 3.8 can read this file, to say that it is too old."""
+"""Makes Python environments for the Makefile. Python 3.8 can run it, to say that it is too old."""
 
 import subprocess
 import sys
@@ -7,31 +7,31 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 PLATFORMS = [f"--platform=manylinux{one}_x86_64" for one in ("_2_28", "_2_17", "2014")]
-# The node's PyTorch brings torch and triton, and every node has setuptools.
+# Not in a wheelhouse: a node's PyTorch brings torch and triton, and every node has setuptools.
 LEFT_OUT = ("torch", "triton", "setuptools")
 FROM_SOURCE = {"antlr4-python3-runtime"}  # hydra needs it; it is published only as source
-# flag-gems asks for old versions of numpy and packaging and runs with ours; helion's tuner alone
-# needs scikit-learn, and trl's trainers alone most of what trl asks for.
-ALONE = {"peers": ["flag-gems", "helion", "trl"]}
+# By extra, packages to install without dependencies. flag-gems asks for old versions of numpy and
+# packaging, but runs with ours; helion needs scikit-learn only to tune, trl most of its to train.
+NO_DEPENDENCIES = {"peers": ["flag-gems", "helion", "trl"]}
 NEEDED = "torch hydra omegaconf wandb pydantic pandas scipy seaborn rich sympy jinja2"
 
 
 def check() -> None:
-    """Exits with a line where this Python is out of the supported range."""
+    """Exits with an error line if this Python's version is not supported."""
     if not (3, 11) <= sys.version_info[:2] < (3, 14):
         version = f"{sys.executable} is Python {sys.version_info[0]}.{sys.version_info[1]}"
         sys.exit(f"error: {version}; 3.11, 3.12 or 3.13 is needed: make PYTHON=python3.12")
 
 
 def pip(python: "Path | str", action: str, *words: str) -> None:
-    """Runs an interpreter's pip at the pinned versions; ends the program where that fails."""
+    """Runs an interpreter's pip with the pinned versions; exits with an error line if it fails."""
     pinned = [action, "-c", str(ROOT / "constraints.txt")]
     if subprocess.call([str(python), "-m", "pip", "-qq", *pinned, *words]):
         sys.exit('error: pip failed; "Nodes without internet" in docs/cluster.md may help')
 
 
 def build(folder: str, *extras: str) -> None:
-    """Installs the pinned set into an environment; with extras, installs only these."""
+    """Installs the project's requirements, or only those of ``extras``, into an environment."""
     python, names = Path(folder, "bin", "python"), " ".join(extras)
     if extras and not python.exists():
         sys.exit(f"error: no {python}; VENV=system takes wheels: make wheelhouse EXTRA={names}")
@@ -42,15 +42,15 @@ def build(folder: str, *extras: str) -> None:
     for extra in extras or ("harness", "dev", "trainer"):
         asked += project["optional-dependencies"][extra]
     pip(python, "install", *asked)
-    for extra in {*extras} & {*ALONE}:
-        pip(python, "install", "--no-deps", *ALONE[extra])
+    for extra in {*extras} & {*NO_DEPENDENCIES}:
+        pip(python, "install", "--no-deps", *NO_DEPENDENCIES[extra])
 
 
 def wheels(*extras: str) -> "list[str]":
-    """The pinned packages that a PyTorch image lacks, and those of the extras asked for."""
+    """The names of the pinned packages of ``extras``, and of those that a PyTorch image lacks."""
     found, wanted = [], True
     for line in (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines():
-        if line.startswith("#") and "extra " in line:  # the heading of what one extra needs
+        if line.startswith("#") and "extra " in line:  # heads the packages of one extra
             wanted = line.split("extra ")[1].split()[0].rstrip(".,") in extras
         elif line and not line.startswith("#") and wanted:
             found.append(line.split("=")[0].split(";")[0])
@@ -58,7 +58,7 @@ def wheels(*extras: str) -> "list[str]":
 
 
 def wheelhouse(folder: str, version: str, *extras: str) -> None:
-    """Gathers wheels for Linux and a Python ``version`` such as 3.12 into ``folder``."""
+    """Downloads wheels for Linux and a Python ``version`` such as 3.12 into ``folder``."""
     binary = ["--only-binary=:all:", "--python-version", version, *PLATFORMS]
     pip(sys.executable, "wheel", "-w", folder, "--no-deps", *FROM_SOURCE)
     names = {*wheels(*extras)} - FROM_SOURCE

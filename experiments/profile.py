@@ -26,14 +26,14 @@ LIST = "profiled.jsonl"
 
 
 def profile(jobs: Sequence[Job], cards: Any = (0,)) -> None:
-    """Calls every supported point of the jobs once inside a profiler range.
+    """Calls the kernel of every supported point once inside a profiler range.
 
     Args:
-        jobs: All jobs, as composed; no roof is among them unless it was asked for.
+        jobs: All jobs, as composed; jobs of roofs are not added.
         cards: The launcher's option; jobs that pin no card run on the first of them.
 
     Raises:
-        UserError: something asked for cannot be done, or there is no CUDA device.
+        UserError: the request cannot be met, or there is no CUDA device.
         SweepFailed: a point failed.
     """
     jobs = list({job.name: job for job in jobs}.values())

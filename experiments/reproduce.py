@@ -30,7 +30,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _reproduce(rows: Path, out: Path, dry_run: bool) -> int:
-    """Runs every recorded sweep again, accounts for its points, and compares."""
+    """Runs every recorded sweep again, prints which points deviate, compares the times."""
     rows, out = rows.resolve(), out.resolve()
     roots = {path.parent: out / path.parent.relative_to(rows) for path in rows.rglob("sweep.json")}
     if {*roots} & {*roots.values()}:
@@ -39,14 +39,14 @@ def _reproduce(rows: Path, out: Path, dry_run: bool) -> int:
     sweeps = [(to, jobs) for to, jobs in every if jobs]
     if not sweeps:
         raise UserError(f"{rows}: no rows with their sweep.json; name a sweep's folder")
-    if dry_run:  # on any machine, with the card or without
+    if dry_run:  # needs no card
         listed = [(len(old), to / job.name) for to, jobs in sweeps for job, old in jobs]
         print(*(f"{points:7,} {job.relative_to(out)}" for points, job in listed), sep="\n")
         print(f"{sum(points for points, _ in listed):7,} points to measure again")
         return 0
     reasons = Counter[str]()
     for to, jobs in sweeps:
-        with suppress(SweepFailed):  # what failed has another status, or no row
+        with suppress(SweepFailed):  # `deviation` reports the points that failed
             run([job for job, _ in jobs], sorted({r.card for _, old in jobs for r in old.values()}))
         again = {(one.name, at): row for one in recorded_jobs(to) for at, row in one.last.items()}
         for job, old in jobs:
@@ -60,10 +60,10 @@ def _reproduce(rows: Path, out: Path, dry_run: bool) -> int:
 
 
 def _jobs_of(root: Path, out: Path) -> Iterator[tuple[Job, dict[Visit, Row]]]:
-    """Jobs that measure exactly a sweep's recorded points, each with its points' last rows."""
+    """The jobs that measure exactly a sweep's recorded points, each with the points' last rows."""
     found = [(one, one.last) for one in recorded_jobs(root) if one.rows]
     rounds = 1 + max((visit[3] for _, rows in found for visit in rows), default=0)
-    # the folder may be a stranger's: no tracker runs, and only kernels of kernels/ are loaded
+    # anybody may have made the folder: use no tracker, and load no kernel outside kernels/
     ours = {"out": str(out), "rounds": rounds, "tracker": {"backend": "none"}}
     ours |= dict.fromkeys(("dry_run", "only_failed", "only_beside", "overwrite"), False)
     for one, rows in found:
@@ -84,7 +84,7 @@ def _jobs_of(root: Path, out: Path) -> Iterator[tuple[Job, dict[Visit, Row]]]:
 
 
 def deviation(old: Row, new: Row | None) -> str:
-    """What differs if a point has another key or status; empty if both are the same."""
+    """What differs between a recorded row and the new one; "" if key and status are the same."""
     if new is None or (new.key, new.status) == (old.key, old.status):
         return "" if new else "it was not measured"
     own = {"gpu", "params", "status"}

@@ -16,14 +16,14 @@ from experiments.data.errors import SweepFailed, UserError, command
 from experiments.data.jobs import CONF
 from experiments.parent import jobs
 
-SHOWS = ("help", "hydra_help", "cfg", "info", "shell_completion")
-IGNORED = ("config_name", "config_path", "experimental_rerun")
+SHOWING = ("help", "hydra_help", "cfg", "info", "shell_completion")  # flags that only show
+REFUSED = ("config_name", "config_path", "experimental_rerun")  # Hydra's flags without use here
 LAUNCHERS = ("sweep", "slurm", "profile")
 
 
 @hydra.main(version_base="1.3", config_path=str(CONF), config_name="config")
 def show(config: DictConfig) -> None:
-    """Shows what ``--help``, ``--cfg`` or a shell's completion ask for, and never runs a job."""
+    """Hydra's entry point for flags that show something; it never runs a job."""
     raise UserError("this flag goes with another one; --help lists them")
 
 
@@ -36,7 +36,7 @@ def main() -> None:
 
 
 def complain(message: str) -> NoReturn:
-    """Refuses the command line; for an option written as a flag, says how to write it."""
+    """Raises `UserError`; if ``message`` names an option as a flag, says how to write it."""
     for flag in re.findall(r" --([a-z-]+)", message):
         if (option := flag.replace("-", "_")) in (*jobs.SHARED, *jobs.CHOSEN):
             raise UserError(f"--{flag} is no flag; write {option}=VALUE")
@@ -44,19 +44,19 @@ def complain(message: str) -> NoReturn:
 
 
 def act_on(arguments: list[str]) -> Any:
-    """Shows what a flag asks for, or runs the sweep of the overrides and returns what it returns.
+    """Shows what a flag asks for, or runs the sweep and returns the result of its launcher.
 
     Raises:
-        UserError: naming the word at fault; nothing was measured.
+        UserError: a word is refused; the message names it. Nothing was measured.
         SweepFailed: a point has no row of expected status.
     """
     jobs.register()
     parser = get_args_parser()
     parser.error = complain  # type: ignore[method-assign]
-    parser.allow_abbrev = False  # else --experiment is a flag of Hydra's
+    parser.allow_abbrev = False  # else --experiment would be --experimental-rerun
     flags = parser.parse_intermixed_args(arguments)
-    if ignored := next((name for name in IGNORED if getattr(flags, name)), None):
-        complain(f"--{ignored.replace('_', '-')} has no meaning here")
+    if refused := next((name for name in REFUSED if getattr(flags, name)), None):
+        complain(f"--{refused.replace('_', '-')} has no meaning here")
     words = [re.sub(r"^\+(?=experiment=)", "", word) for word in flags.overrides]
     for word in words:
         if re.search(r"=[^\s'\"]\S*\s+\S+=", word):
@@ -65,7 +65,7 @@ def act_on(arguments: list[str]) -> Any:
             quoted = ", and the whole is quoted" * ("{" in " ".join(words))
             complain(f"{word!r} is no option=value; a list has commas, as a,b{quoted}")
     try:
-        if any(getattr(flags, name) for name in SHOWS):
+        if any(getattr(flags, name) for name in SHOWING):
             sys.argv[1:] = arguments
             show()
         elif flags.resolve or flags.package:
@@ -81,12 +81,12 @@ def act_on(arguments: list[str]) -> Any:
         raise UserError(jobs.reason_of(error)) from error
     except (SweepFailed, UserError, OSError):
         raise
-    except Exception as error:  # a bug here or in a library is one line too
+    except Exception as error:  # also report a bug, here or in a library, in one line
         raise UserError(f"{type(error).__name__}: {error}") from error
 
 
 def launch_jobs(words: Sequence[str]) -> Any:
-    """Passes the jobs, each composed when it is needed, to the function of ``hydra/launcher``."""
+    """Composes the jobs one by one, as the launcher that ``hydra/launcher`` names takes them."""
     asked = jobs.combinations(words)
     _, of_hydra = jobs.configuration_of(asked[0])
     name = of_hydra.runtime.choices["hydra/launcher"]

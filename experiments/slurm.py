@@ -1,9 +1,9 @@
-"""Sweeps on a Slurm cluster: a Slurm job measures one shard, as an ordinary sweep of its own.
+"""Runs a sweep on a Slurm cluster: each Slurm job measures one shard, as a sweep of its own.
 
-The command submits the shards that have missing points, and ends. Run again, it shows the state of
-each shard and submits those that lack points by then; when no shard does, it prints the table. A
-shard's sweep lies in ``out/shards/<id>/``. ``out/slurm/jobs.json`` has the latest job of each
-shard, ``out/slurm/log/`` submitit's files.
+The command submits the shards that lack points, and ends. Run again, it shows the state of each
+shard and submits those that still lack points; if none does, it prints the table. A shard's sweep
+lies in ``out/shards/<id>/``. ``out/slurm/jobs.json`` has the id of each shard's latest Slurm job,
+``out/slurm/log/`` has submitit's files.
 """
 
 import contextlib
@@ -32,27 +32,27 @@ from experiments.parent.record import folder_lock, read_object, sweep_name, writ
 from experiments.parent.summary import print_summary
 from experiments.wandb import tracker_of, upload
 
-SHUTDOWN_S = 15  # Slurm warns this long before the time limit; all rows are on disk by then
+SHUTDOWN_S = 15  # how long before the time limit Slurm warns; each row is on disk at once
 SQUEUE_LIMIT_S = 60
 PHASES = ("new", "queued", "running", "done", "failed")
 # Slurm's names for the states of unfinished jobs; any other state means that the job has ended.
 QUEUED = {"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT"}
 RUNNING = {"RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "RESIZING", "SIGNALING", "STAGE_OUT"}
 
-States = Mapping[str, str] | None  # Slurm's state of each job; None if Slurm does not answer
+States = Mapping[str, str] | None  # Slurm's state of a job, by job id; None if it does not answer
 
 
 class State(NamedTuple):
-    """The state of a shard: one of ``PHASES``, why its job ended too early, and its points."""
+    """The state of a shard, and the numbers of its points."""
 
-    word: str
-    why: str
+    word: str  # one of ``PHASES``
+    why: str  # if it has failed, what went wrong
     points: int
     done: int
     failed: int
 
     def is_due(self, options: Mapping[str, Any]) -> bool:
-        """Whether to submit it: it has points to measure, and Slurm does not hold it."""
+        """Whether to submit the shard: it has points to measure, and no job queued or running."""
         if self.word in ("queued", "running"):
             return False
         if options["only_failed"]:
@@ -60,11 +60,11 @@ class State(NamedTuple):
         return bool(options["overwrite"]) or self.done + self.failed < self.points
 
 
-def run(composed: Iterable[Job], **given: Any) -> None:
+def run(composed: Iterable[Job], **launcher: Any) -> None:
     """Shows the state of a sweep's shards, and submits those that have points to measure.
 
     Raises:
-        UserError: something asked for cannot be done; nothing was submitted.
+        UserError: the request cannot be met; nothing was submitted.
         SweepFailed: no shard is left to measure, and a point has no row of expected status.
     """
     jobs = [*composed]
@@ -78,8 +78,8 @@ def run(composed: Iterable[Job], **given: Any) -> None:
     if not (out / "slurm").exists() and rows_files(out):
         raise UserError(f"out={out} holds rows measured without Slurm; choose another")
     with folder_lock(out):
-        executor = _executor(out, given)
-        shards = divide(jobs, out, on_card=given.get("gres") is not None)
+        executor = _executor(out, launcher)
+        shards = divide(jobs, out, on_card=launcher.get("gres") is not None)
         known = read_object(file)
         queue = _queue_states(known.values())
         rows = {shard: last_rows(out / "shards" / shard, mine) for shard, mine in shards.items()}
@@ -95,8 +95,8 @@ def run(composed: Iterable[Job], **given: Any) -> None:
         print(f"{len(shards)} shards: " + ", ".join(f"{words[word]} {word}" for word in PHASES))
         if dry_run or due:
             if due and not dry_run:
-                numbers = submit(executor, [shards[shard] for shard in due], sweep_name(out))
-                write_json(file, known | dict(zip(due, numbers, strict=True)))
+                ids = submit(executor, [shards[shard] for shard in due], sweep_name(out))
+                write_json(file, known | dict(zip(due, ids, strict=True)))
             done = "to submit" if dry_run else "submitted; the same command looks again"
             print(f"{len(due)} of {len(shards)} shards {done}")
             return
@@ -105,14 +105,14 @@ def run(composed: Iterable[Job], **given: Any) -> None:
     every = [one for found in rows.values() for one in found]
     labels = {row.key: label for row, label in every}
     print_summary(latest(row for row, _ in every), labels, out, "nothing to submit", [])
-    if (tracker.backend, tracker.mode) == ("wandb", "online"):  # nodes wrote offline
+    if (tracker.backend, tracker.mode) == ("wandb", "online"):  # the shards wrote runs offline
         print(upload(out))
     if words["failed"]:
         raise SweepFailed
 
 
 def divide(jobs: Sequence[Job], out: Path, on_card: bool) -> dict[str, list[Job]]:
-    """The jobs of each shard, by the name of its folder, configured as its node runs them.
+    """The jobs of each shard, by the shard's id, with the configuration that its node runs.
 
     ``on_card``: Slurm is asked for a card, so ``gpu=auto`` must not fall back to the CPU.
     """
@@ -129,8 +129,8 @@ def divide(jobs: Sequence[Job], out: Path, on_card: bool) -> dict[str, list[Job]
 
 
 def measure_shard(jobs: Sequence[Job], sweep: str) -> None:
-    """Measures the missing points of a shard on its node; exits with its sweep's status."""
-    # submitit's handlers would go on measuring after scancel, and ask Slurm to requeue the job
+    """Measures a shard's missing points on its node, as ``sweep``; exits if that has a status."""
+    # submitit's handlers would ignore scancel's signal, and ask Slurm to requeue the job
     for number in (signal.SIGTERM, signal.SIGUSR2):  # USR2 comes shortly before the time limit
         signal.signal(number, signal.default_int_handler)
     write_json(Path(jobs[0].config["out"]) / "sweep.json", {"sweep": sweep})
@@ -138,7 +138,7 @@ def measure_shard(jobs: Sequence[Job], sweep: str) -> None:
         sys.exit(status)
 
 
-def _executor(out: Path, given: Mapping[str, Any]) -> Any:
+def _executor(out: Path, launcher: Mapping[str, Any]) -> Any:
     """Submitit's executor; raises `UserError` without submitit or Slurm, or for a wrong option."""
     try:
         import submitit
@@ -148,19 +148,19 @@ def _executor(out: Path, given: Mapping[str, Any]) -> Any:
         ) from None
     if not all(map(shutil.which, ("sbatch", "srun", "squeue"))):
         raise UserError("there is no Slurm here (sbatch, srun, squeue); submit from a login node")
-    options = {key: value for key, value in given.items() if value is not None}
+    options = {key: value for key, value in launcher.items() if value is not None}
     executor = submitit.SlurmExecutor(out.resolve() / "slurm" / "log", max_num_timeout=0)
     path = child_environment(os.environ)["PYTHONPATH"]
-    cpus = "SLURM_CPUS_PER_TASK"  # srun reads this number only from SRUN_CPUS_PER_TASK
-    here = [  # the checkout, whatever the site does with the environment
+    cpus = "SLURM_CPUS_PER_TASK"  # srun ignores it, and reads SRUN_CPUS_PER_TASK
+    in_checkout = [  # shell lines, because a site may change the environment and folder of a job
         f"cd {shlex.quote(os.getcwd())}",
         f"export PYTHONPATH={shlex.quote(path)}",
         f'[ -z "${cpus}" ] || export SRUN_CPUS_PER_TASK="${cpus}"',
     ]
-    # a requeued job could run beside its first run, on a node that Slurm only lost contact with;
-    # this command submits it again when it is run again
+    # Slurm would requeue a job of a node that it lost contact with, while that node may still run
+    # it; this command, run again, submits it instead
     more = {"no-requeue": True, **options.pop("more", {})}
-    options |= {"additional_parameters": more, "setup": here + options.pop("setup", [])}
+    options |= {"additional_parameters": more, "setup": in_checkout + options.pop("setup", [])}
     name = re.sub(r"[^\w.-]", "_", out.resolve().name)
     try:
         executor.update_parameters(job_name=name, wckey=None, signal_delay_s=SHUTDOWN_S, **options)
@@ -170,50 +170,50 @@ def _executor(out: Path, given: Mapping[str, Any]) -> Any:
 
 
 def submit(executor: Any, due: Sequence[Sequence[Job]], sweep: str) -> list[str]:
-    """Submits one array of jobs and returns their ids; raises `UserError` if Slurm refuses."""
+    """Submits the shards as one job array; returns the job ids, `UserError` if Slurm refuses."""
     stderr = io.StringIO()
     try:
         with contextlib.redirect_stderr(stderr):
             made = executor.map_array(measure_shard, due, [sweep] * len(due))
             return [job.job_id for job in made]
-    except Exception as error:  # submitit's own have no common base
+    except Exception as error:  # submitit's exceptions have no common base class
         words = on_one_line(stderr.getvalue() or str(error)).replace("sbatch: error: ", "")
         raise UserError(f"Slurm takes no job: {words}") from None
 
 
 def last_rows(folder: Path, jobs: Iterable[Job]) -> list[tuple[Row, str]]:
-    """The last row of each point of a shard's jobs, each with its job's label."""
+    """Pairs (row, label) of a shard's jobs: the last row of each point, and its job's label."""
     labels = {job.name: job.label for job in jobs}
     known = [one for one in recorded_jobs(folder) if one.name in labels]
     return [(row, labels[one.name]) for one in known for row in one.last.values()]
 
 
-def state_of(jobs: Sequence[Job], rows: Sequence[Row], number: str, queue: States) -> State:
-    """A shard's state: what Slurm says of its latest job, its number, or else what its rows say."""
+def state_of(jobs: Sequence[Job], rows: Sequence[Row], job_id: str, queue: States) -> State:
+    """A shard's state: Slurm's of its latest job (``job_id`` or ""), or else what its rows say."""
     points = sum(len(job.shapes) * len(job.dtypes) * job.config["rounds"] for job in jobs)
     done = sum(row.expected for row in rows)
     failed, missing = len(rows) - done, len(rows) < points
-    state = "RUNNING" if queue is None else queue.get(number, "")
+    state = "RUNNING" if queue is None else queue.get(job_id, "")
     word, why = "new", ""
     # the file system's cache may still hide the last rows of a completed job
-    if number and (state in QUEUED | RUNNING or (state == "COMPLETED" and missing)):
+    if job_id and (state in QUEUED | RUNNING or (state == "COMPLETED" and missing)):
         word = "queued" if state in QUEUED else "running"
     elif not missing:
         word = "failed" if failed else "done"
         why = f"{failed} points failed; only_failed=true tries them again" if failed else ""
-    elif number:
+    elif job_id:
         ended = f"Slurm says {state}" if state not in ("", "FAILED") else "points are missing"
-        word, why = "failed", f"{ended} (log: slurm/log/{number}_*)"
+        word, why = "failed", f"{ended} (log: slurm/log/{job_id}_*)"
     return State(word, why, points, done, failed)
 
 
 def _queue_states(jobs: Iterable[str]) -> States:
-    """Slurm's state of each job that it still knows; None if Slurm does not answer."""
+    """Slurm's state of each of these job ids that it still knows; None if it does not answer."""
     wanted = set(jobs)
-    numbers = ",".join(sorted({job.partition("_")[0] for job in wanted}))
-    # submitit asks ``sacct``, and accounting may be off
+    arrays = ",".join(sorted({job.partition("_")[0] for job in wanted}))
+    # not submitit's way, which asks ``sacct``: a cluster may have no accounting
     words = ["squeue", "--noheader", "--array", "--states=all", "--format=%i %T"]
-    words += [f"--jobs={numbers}"] * bool(wanted)
+    words += [f"--jobs={arrays}"] * bool(wanted)
     try:
         answer = subprocess.run(words, capture_output=True, text=True, timeout=SQUEUE_LIMIT_S)
     except (OSError, subprocess.TimeoutExpired):

@@ -1,10 +1,9 @@
-"""Weights & Biases: one run a curve, written from rows once measuring has ended.
+"""Copies a sweep's rows to Weights & Biases (W&B) after measuring: one W&B run for each curve.
 
-A run holds what one kernel did in one dtype over N, or over M where N is fixed. The rows are the
-truth and W&B is their mirror: runs are written offline and, if the tracker is online, uploaded by
-``wandb sync``, in processes of their own. A failure is a warning within a limited time, and the
-same command, run again, does the rest. A run's id is a hash of its content, so that nothing is
-written twice; a curve with more points replaces the run that still waits to be uploaded.
+A curve is one kernel in one dtype over N, or over M if N is fixed. Runs are written offline and, if
+the tracker is online, uploaded by ``wandb sync``, in processes with a time limit. A failure is only
+a warning: the same command, run again, does the rest. A run's id has a hash of its content, so that
+nothing is written twice; a curve with more points replaces its run until that is uploaded.
 
 ``python -m experiments.wandb [--out DIR]`` uploads the runs that lack W&B's mark, a ``.synced``.
 """
@@ -32,25 +31,25 @@ from experiments.data.rows import EXPECTED, Row
 from experiments.parent.client import child_environment
 from experiments.parent.jobs import Job
 
-AXES = {"M": "rows", "N": "cols", "round": "round"}
+AXES = {"M": "rows", "N": "cols", "round": "round"}  # the row's field for each axis
 LOGGED = ("time_us", "time_low_us", "time_high_us", *DERIVED, "model_bytes", "flops", "peak_bytes",
           "max_abs_error", "relative_error")  # fmt: skip
 VALUES = ("operation", "dtype", "gpu", "timer", "cache", "model_formula", "environment")
 SUMMED_UP = {"effective_gbps": "max", "relative_error": "max"}  # W&B summarizes no other metric
-DONE = "written"  # beside a run's file: W&B has written it to the end
-LIMIT_S = 600  # for all that W&B does at once
+DONE = "written"  # this file lies beside a run's file that W&B has written to the end
+LIMIT_S = 600  # for one process of W&B's
 NO_KEY = "no W&B key: set WANDB_API_KEY, or run `wandb login`"
-# The user's WANDB_ variables to keep: server and account. RUN_ID or MODE would interfere.
+# The user's WANDB_ variables to pass on: server and account. Others, as RUN_ID, would interfere.
 ACCOUNT = ("API_KEY", "BASE_URL", "ENTITY", "CONFIG_DIR", "IDENTITY_TOKEN_FILE", "CREDENTIALS_FILE",
            "INSECURE_DISABLE_SSL", "HTTP_PROXY", "HTTPS_PROXY", "HTTP_TIMEOUT")  # fmt: skip
 VARIABLES = {
     "WANDB_SILENT": "true",
     "WANDB_ERROR_REPORTING": "false",  # crash reports carry paths
-    "WANDB_PROGRAM": "experiments",  # else the command line is taken
+    "WANDB_PROGRAM": "experiments",  # the default is the command line
     "WANDB_DATA_DIR": "wandb/data",
     "WANDB_CACHE_DIR": "wandb/cache",
 }
-# Silent and without anything about host, user, path, code or arguments.
+# W&B prints nothing, and records nothing about host, user, paths, code or arguments.
 SETTINGS: dict[str, Any] = {
     "root_dir": ".",
     "console": "off",
@@ -62,7 +61,7 @@ SETTINGS: dict[str, Any] = {
 
 
 def tracker_of(options: Mapping[str, Any]) -> TrackerConfig:
-    """The tracker of a sweep's options, checked before anything is measured.
+    """The tracker in a sweep's options.
 
     Raises:
         UserError: it is online, and there is no key.
@@ -74,7 +73,7 @@ def tracker_of(options: Mapping[str, Any]) -> TrackerConfig:
 
 
 def has_key() -> bool:
-    """Whether W&B finds a key where it looks for one: in the environment or in ``~/.netrc``."""
+    """Whether W&B will find a key: in the environment or in ``~/.netrc``."""
     host = urlsplit(os.environ.get("WANDB_BASE_URL") or "https://api.wandb.ai").hostname or ""
     keys = [os.environ.get(f"WANDB_{name}") for name in ("API_KEY", "IDENTITY_TOKEN_FILE")]
     with contextlib.suppress(OSError, netrc.NetrcParseError):
@@ -85,12 +84,12 @@ def has_key() -> bool:
 def mirror(
     sweep: str, jobs: Sequence[tuple[Job, Sequence[Row]]], tracker: TrackerConfig, out: Path
 ) -> list[str]:
-    """Writes the runs of a sweep that are not written yet at ``out/wandb``; online, uploads them.
+    """Writes a sweep's runs into ``out/wandb``, unless they are there; online, uploads them.
 
-    ``jobs`` are each job with the last row of each point that it asked for; jobs may share rows.
+    ``jobs`` has each job with the last rows of its points; jobs may share rows.
 
     Returns:
-        A line that says what went wrong, if anything did. Nothing is ever raised.
+        A list with a line that says what went wrong, or empty. It raises nothing.
     """
     if tracker.backend == "none":
         return []
@@ -102,7 +101,7 @@ def mirror(
             for old in _waiting(out.glob(f"wandb/offline-run-*/run-{curve}-*.wandb")):
                 shutil.rmtree(old.parent)
         if due:
-            (out / "wandb").mkdir(exist_ok=True)  # else W&B would take another folder in silence
+            (out / "wandb").mkdir(exist_ok=True)  # else W&B would silently use another folder
             plan = {"where": {"project": tracker.project, "entity": tracker.entity}, "runs": due}
             _run(["-m", "experiments.wandb", "--write"], out, json.dumps(plan))
         if tracker.mode == "online":
@@ -114,7 +113,7 @@ def mirror(
 
 
 def runs_of(sweep: str, jobs: Sequence[tuple[Job, Sequence[Row]]]) -> Iterator[dict[str, Any]]:
-    """The run of each curve, for `write_runs`. A grid of several M and N has a curve per M."""
+    """The run of each curve, for `write_runs`. A grid of several M and N has a curve for each M."""
     every = {row.identity: row for _, found in jobs for row in found}
     derived = dict(zip(every, derive(mark_implausible([*every.values()])), strict=True))
     for job, found in jobs:
@@ -152,15 +151,15 @@ def runs_of(sweep: str, jobs: Sequence[tuple[Job, Sequence[Row]]]) -> Iterator[d
 
 
 def _waiting(files: Iterable[Path]) -> list[Path]:
-    """The offline files that have not been uploaded yet, sorted."""
+    """Those of the runs' files that have not been uploaded yet, sorted."""
     return sorted(file for file in files if not file.with_name(f"{file.name}.synced").exists())
 
 
 def _run(words: Sequence[str], folder: Path, text: str = "") -> str:
-    """Runs Python and gives its standard error; an `OSError` with its last line if it fails."""
+    """Runs Python with ``text`` as input; returns its standard error, or raises it as `OSError`."""
     given = {k: v for k, v in os.environ.items() if k[:6] != "WANDB_" or k[6:] in ACCOUNT}
     process = subprocess.Popen(
-        [sys.executable, "-P", *words],  # the folder has a wandb/
+        [sys.executable, "-P", *words],  # -P: the folder's wandb/ must not hide the package
         cwd=folder,
         env=child_environment(given) | VARIABLES,
         text=True,
@@ -174,7 +173,7 @@ def _run(words: Sequence[str], folder: Path, text: str = "") -> str:
     except subprocess.TimeoutExpired:
         raise OSError(f"no answer within {LIMIT_S:g} s") from None
     finally:
-        with contextlib.suppress(ProcessLookupError):  # W&B's own processes too
+        with contextlib.suppress(ProcessLookupError):  # also ends the processes that W&B started
             os.killpg(process.pid, signal.SIGKILL)
     if process.returncode:
         last = errors.strip().rpartition("\n")[2]
@@ -183,7 +182,7 @@ def _run(words: Sequence[str], folder: Path, text: str = "") -> str:
 
 
 def write_runs(plan: Mapping[str, Any]) -> None:
-    """Writes the runs of a plan offline, in the sweep's folder, which is the current one."""
+    """Writes the runs of a plan of `mirror` offline, into the current folder."""
     import wandb
 
     for content in plan["runs"]:
@@ -207,10 +206,10 @@ def write_runs(plan: Mapping[str, Any]) -> None:
 
 
 def upload(out: Path) -> str:
-    """Uploads the runs that wait below a folder, and says how many.
+    """Uploads the offline runs below a folder; returns a line that says how many.
 
     Raises:
-        UserError: something is left to upload.
+        UserError: there is no such folder or no key, or some runs could not be uploaded.
     """
     if not out.is_dir():
         raise UserError(f"--out {out}: no such folder")
@@ -222,7 +221,7 @@ def upload(out: Path) -> str:
     files = [str(file.relative_to(out)) for file in found]
     errors = _run(["-m", "wandb", "sync", *files], out)
     for log in out.glob("wandb/debug-cli.*.log"):
-        log.unlink(missing_ok=True)  # an empty file named after the user
+        log.unlink(missing_ok=True)  # it is empty, and its name contains the user's
     if left := len(_waiting(found)):
         why = (errors.strip().splitlines() or ["W&B gives no reason"])[-1]
         raise UserError(f"{left} of {len(found)} runs were not uploaded; run this again: {why}")
@@ -230,7 +229,7 @@ def upload(out: Path) -> str:
 
 
 def main() -> int:
-    """Uploads the runs that wait; with ``--write``, writes those of standard input offline."""
+    """Uploads offline runs; with ``--write`` writes runs offline, from a plan on standard input."""
     if "--write" in sys.argv:
         return command(lambda: write_runs(json.load(sys.stdin)))
     parser = Parser(prog="python -m experiments.wandb", description="Upload what waits offline.")

@@ -1,9 +1,9 @@
-"""What all tests share: the real command line, run in a folder of the test's own."""
+"""Fixtures that all tests share: they run the real command line in a folder of each test."""
 
 import os
 
-# The suite runs beside itself on every core: a kernel with a thread for each core would wait for
-# the scheduler instead of computing. Triton decides about its interpreter as it decorates.
+# Every core runs tests at the same time, so a kernel gets one thread. Set this before torch is
+# imported, and TRITON_INTERPRET (below) before any kernel is decorated.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import gc
@@ -23,7 +23,7 @@ from omegaconf import DictConfig
 if not torch.cuda.is_available():
     os.environ.setdefault("TRITON_INTERPRET", "1")
 
-# A shell that starts the suite in its background has it ignore Ctrl-C, and whatever it starts too
+# A shell that starts the suite in the background makes it, and its children, ignore Ctrl-C
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -35,19 +35,19 @@ from experiments.parent.client import Worker
 from experiments.parent.jobs import register
 from experiments.run import act_on
 
-# PyTorch leaves many objects that stay: walking them over and over costs a tenth of all tests
+# PyTorch makes many objects that stay; collecting garbage less often saves a tenth of the time
 gc.set_threshold(200_000, 20, 50)
 
 ROOT = Path(__file__).parent.parent
 CONF = ROOT / "conf"
 DOUBLES = ROOT / "tests" / "doubles" / "conf"
 LONGEST = ("tests/reference/", "tests/house/test_extending.py")
-# Warm: a cold sample reads twice the last-level cache first, a quarter of a second if large
+# Warm, because a cold sample first reads twice the last-level cache, which takes up to 0.25 s
 QUICK = ["timing.min_samples=5", "timing.max_samples=20", "timing.cache=warm"]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What needs a card is skipped where there is none; the longest tests begin first."""
+    """Skips tests that need a card if there is none, and puts the longest tests first."""
     items.sort(key=lambda item: not item.nodeid.startswith(LONGEST))
     if not torch.cuda.is_available():
         for item in items:
@@ -57,7 +57,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @dataclass(frozen=True)
 class Result:
-    """How a command ended."""
+    """The exit status and the output of a command, and the folder that it wrote."""
 
     status: int
     stdout: str
@@ -71,7 +71,7 @@ class Result:
 
     @property
     def error(self) -> str:
-        """Its error, which must be one line."""
+        """The text of its error line; checks that there is one, and no traceback."""
         lines = [line for line in self.stderr.splitlines() if line.startswith("error: ")]
         assert len(lines) == 1, self.stderr
         assert "Traceback" not in self.stderr
@@ -91,15 +91,14 @@ def command_line(out: Path, *arguments: str) -> list[str]:
 
 
 @pytest.fixture(autouse=True)
-def _errors_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`experiments.run` in this process asks Hydra for whole errors; no test leaves that behind."""
+def _hydra_full_error_restored(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Undoes that `experiments.run.main`, called in this process, sets HYDRA_FULL_ERROR."""
     monkeypatch.setenv("HYDRA_FULL_ERROR", "0")
 
 
 @pytest.fixture(scope="session")
 def worker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worker]:
-    """A worker on the CPU; it starts again when a kernel or a sweep ends it."""
-
+    """A worker on the CPU for the whole session; a request starts it again if it has ended."""
     worker = Worker("cpu", 0, tmp_path_factory.mktemp("worker") / "worker.log")
     yield worker
     worker.stop()
@@ -113,7 +112,7 @@ def pool(worker: Worker) -> Iterator[None]:
         def start(self, jobs):  # type: ignore[no-untyped-def]
             self.workers["cpu", 0, None] = worker
             if worker.process is not None and worker.process.poll() is not None:
-                worker.stop()  # Linux ended it with the thread of the last sweep that started it
+                worker.stop()  # Linux killed it at the end of the thread that had started it
             super().start(jobs)
 
         def close(self) -> None:
@@ -125,8 +124,8 @@ def pool(worker: Worker) -> Iterator[None]:
         yield
 
 
-def ended(folder: Path, *arguments: str) -> int:
-    """The exit status of the command line, in this process."""
+def exit_status(folder: Path, *arguments: str) -> int:
+    """Runs the command line in this process, and returns its exit status."""
     GlobalHydra.instance().clear()
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HYDRA_FULL_ERROR", "1")
@@ -145,7 +144,7 @@ def sweep(
         for name, value in variables.items():
             monkeypatch.setenv(name, value)
         capfd.readouterr()
-        return Result(ended(folder, *arguments), *capfd.readouterr(), folder)
+        return Result(exit_status(folder, *arguments), *capfd.readouterr(), folder)
 
     return run
 
@@ -155,7 +154,7 @@ def sweep_of_four(pool: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A recorded sweep: two variants, two widths, two dtypes, two rounds."""
     out = tmp_path_factory.mktemp("recorded") / "out"
     asked = ["kernel=torch,copy", *shape(4, [8, 16]), "dtype.names=[float32,float16]"]
-    assert ended(out, *asked, *QUICK, "rounds=2", "seed=7") == 0
+    assert exit_status(out, *asked, *QUICK, "rounds=2", "seed=7") == 0
     return out
 
 
@@ -164,7 +163,7 @@ Composed = Callable[..., DictConfig]
 
 @pytest.fixture
 def composed() -> Iterator[Composed]:
-    """Composes overrides with Hydra's own part, the test doubles among the kernels."""
+    """A function that composes overrides to a whole configuration, with the doubles as kernels."""
     register()
     GlobalHydra.instance().clear()
     with initialize_config_dir(str(CONF), version_base="1.3"):
@@ -182,7 +181,7 @@ def rows_below(folder: Path) -> list[Row]:
 
 
 def once_each(rows: list[Row]) -> bool:
-    """Whether every point was done exactly once."""
+    """Whether no point has more than one row of expected status."""
     identities = [row.identity for row in rows if row.expected]
     return len(identities) == len(set(identities))
 

@@ -12,7 +12,7 @@ from experiments.data.jobs import CONF, read_yaml
 
 @dataclass(frozen=True)
 class Datasheet:
-    """Of a card: its usual name, its peak memory bandwidth (1e9 B/s) and its L2 in bytes."""
+    """A card's usual name, peak memory bandwidth (GB/s, 1e9 B/s) and L2 size (bytes)."""
 
     name: str
     peak_gbps: float | None = None
@@ -20,18 +20,18 @@ class Datasheet:
 
 
 def datasheet_of(gpu: str) -> Datasheet:
-    """Of the card that the driver calls ``gpu``; only its name is set if no file describes it."""
+    """The datasheet of the card that the driver calls ``gpu``; the name alone if it has no file."""
     return _datasheet(description_of(gpu) or {"name": gpu})
 
 
 def description_of(gpu: str) -> dict[str, Any] | None:
-    """The file in conf/gpu whose ``match`` fits the driver's name ``gpu``; None if none does."""
+    """The contents of the conf/gpu file whose ``match`` fits the driver's name; None if none."""
     files = read_yaml(CONF / "gpu").values()
     return next((d for d in files if d.get("match") and re.search(d["match"], gpu)), None)
 
 
 def datasheets() -> list[Datasheet]:
-    """Of the cards that conf/gpu describes."""
+    """The datasheets of all cards in conf/gpu."""
     return [*map(_datasheet, read_yaml(CONF / "gpu").values())]
 
 
@@ -54,7 +54,7 @@ def _nvml() -> Any:
 def ask_nvml(query: str, *arguments: Any) -> Any:
     """The answer of NVIDIA's management library to a query such as ``DeviceGetCount``.
 
-    None if the library, the driver or the permission is missing, or the card does not report it.
+    None without the library, the driver or the permission, or if the card does not report it.
     """
     with contextlib.suppress(Exception):
         return getattr(_nvml(), f"nvml{query}")(*arguments)

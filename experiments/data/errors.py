@@ -1,4 +1,4 @@
-"""Reports errors in a user's request in one line, with the exit status that they give."""
+"""The errors that a user sees as one line, and the exit status that each of them gives."""
 
 import argparse
 import io
@@ -23,26 +23,26 @@ class UserError(Exception):
 
 
 class SweepFailed(Exception):
-    """The sweep ran, but a point it was asked for has no row of expected status."""
+    """The sweep ran, but some requested point has no row with status ``ok`` or ``unsupported``."""
 
     def __init__(self, found: Sequence[Any] = ()) -> None:
         super().__init__()
-        self.found = found  # the rows that there are, as the sweep returns them
+        self.found = found  # what the sweep would have returned: (label, row) of each point
 
 
 def on_one_line(text: str) -> str:
-    """Several lines of a library's message as one, its lists separated by commas."""
+    """A library's message of several lines as one line; commas separate lines of a list."""
     text = re.sub(r"(?<=[:,.;])\s*\n\s*", " ", text.strip())
     return re.sub(r"\s*\n\s*", ", ", text)
 
 
 def printable(text: str) -> str:
-    """A text whose control characters, which would act on a terminal, are escaped."""
+    """The text with control characters escaped: a terminal would obey them."""
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
 def anonymous(error: BaseException) -> str:
-    """An error as one line of at most 300 characters, without paths, user or name of this host."""
+    """An error as one line of at most 300 characters, without folders, user name or host name."""
     text = " ".join(str(error).encode("utf-8", "replace").decode().split())
     text = re.sub(r"(?:/[\w.@+-]+)+/([\w.@+-]+)", r"\1", text)
     for private in (Path.home().name, platform.node()):
@@ -56,12 +56,12 @@ def command(
     verbose: bool = False,
     interrupted: str = "interrupted; the same command goes on where it stopped",
 ) -> int:
-    """Runs a command and gives its exit status: what the action returns, if that is a number.
+    """Runs ``action`` and returns its exit status: the integer that it returns, otherwise 0.
 
-    An error prints one line and gives status 2. A failed point, or output whose reader is gone,
-    gives 1. Ctrl-C prints ``interrupted`` and gives 130. ``verbose`` adds an error's traceback.
+    An error prints one line and gives status 2. `SweepFailed`, or a closed output pipe, gives 1.
+    Ctrl-C prints ``interrupted`` and gives 130. ``verbose`` adds an error's traceback.
     """
-    if isinstance(sys.stdout, io.TextIOWrapper):  # an encoding without × shows \xd7
+    if isinstance(sys.stdout, io.TextIOWrapper):  # print \xd7 where the encoding has no ×
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         status = action()
@@ -69,7 +69,7 @@ def command(
         return status if isinstance(status, int) else 0
     except SweepFailed:
         return 1
-    except BrokenPipeError:  # as after `| head`; Python's last flush must not fail, too
+    except BrokenPipeError:  # as after `| head`; Python flushes once more at exit, into devnull
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except (UserError, RowsError, YAMLError, ValueError, OSError) as error:

@@ -13,9 +13,9 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from pydantic_core import from_json
 
 LINE_BYTES = 4 * 2**20
-FILE_BYTES = 8 * 2**30  # of one file, unpacked: ten times a sweep of a million rows
-DEPTH = 4  # of mappings and lists inside one field: a row's environment takes two
-ENTRIES = 1000  # of one such mapping or list
+FILE_BYTES = 8 * 2**30  # of one file, unpacked; a million rows take about 2.6e9 bytes
+DEPTH = 4  # nested mappings and lists in one field; a row's environment has two levels
+ENTRIES = 1000  # values in one such mapping or list
 LARGEST_INTEGER = 2**63 - 1
 LARGEST_EXACT = 2**53  # the largest whole number in a row; a float holds every number up to it
 
@@ -25,7 +25,7 @@ class RowsError(Exception):
 
 
 class Written(BaseModel):
-    """JSON on disk: other fields, other types and numbers that are not finite are refused."""
+    """A JSON object on disk: it refuses unknown fields, other types and non-finite numbers."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
@@ -35,13 +35,13 @@ Model = TypeVar("Model", bound=BaseModel)
 Name = Annotated[str, Field(max_length=300)]
 Text = Annotated[str, Field(max_length=2000)]
 Whole = Annotated[int, Field(ge=0, le=LARGEST_EXACT)]
-Size = Annotated[int, Field(ge=0, le=2**40)]  # rows or columns: beyond any device
+Size = Annotated[int, Field(ge=0, le=2**40)]  # rows or columns; no device holds 2**40
 Amount = Annotated[float, Field(ge=0, le=1e18)]
 Time = Annotated[float, Field(ge=1e-9, le=1e15)]  # µs: what some clock could measure
 
 
 def _bounded(value: Any, depth: int = DEPTH) -> Any:
-    """Checks JSON values: depth, length, texts, whole numbers of 64 bits, finite numbers."""
+    """Returns a JSON value; raises `ValueError` if it is too deep, too long or out of range."""
     kind = type(value)
     if kind is dict or kind is list:
         if depth == 0 or len(value) > ENTRIES:
@@ -61,11 +61,7 @@ JsonObject = Annotated[dict[str, Any], AfterValidator(_bounded)]
 
 
 def parse_json(data: str | bytes) -> Any:
-    """A JSON value.
-
-    Raises:
-        ValueError: in one line, what is wrong with it.
-    """
+    """The JSON value that a text holds; raises `ValueError` with a message of one line."""
     try:
         return from_json(data)
     except ValueError as error:
@@ -88,13 +84,13 @@ def read_json(path: Path) -> Any:
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, bytes, bool]]:
-    """The lines of a file: number from 1, bytes, and whether the newline at its end is missing.
+    """Each line of a file: its number from 1, its bytes, and whether it lacks its newline.
 
     A file whose name ends in ``.gz`` is unpacked while it is read, and its checksum checked.
 
     Raises:
-        RowsError: a line is longer than `LINE_BYTES`, the file longer than `FILE_BYTES`, damaged,
-            or no plain file.
+        RowsError: a line exceeds `LINE_BYTES`, or the file exceeds `FILE_BYTES`, is damaged or is
+            not a plain file.
     """
     _check_plain(path)
     number = size = 0
@@ -114,10 +110,10 @@ def read_lines(path: Path) -> Iterator[tuple[int, bytes, bool]]:
 
 
 def read_models(path: Path, kind: type[Model]) -> Iterator[Model]:
-    """The models of a file, one per line. A last line cut short by a crash is skipped.
+    """Each line of a file as a model of this kind. A last line cut short by a crash is skipped.
 
     Raises:
-        RowsError: another line is no such model; the message names file and line.
+        RowsError: any other line does not fit the model; the message names file and line.
     """
     for number, line, torn in read_lines(path):
         try:
@@ -129,10 +125,10 @@ def read_models(path: Path, kind: type[Model]) -> Iterator[Model]:
 
 
 def validated(kind: type[Model], value: Any) -> Model:
-    """A JSON value as a model.
+    """A JSON value as a model of this kind.
 
     Raises:
-        ValueError: in one line, the first field that is wrong.
+        ValueError: it does not fit; the message names the first wrong field, in one line.
     """
     try:
         return kind.model_validate(value)
@@ -150,7 +146,7 @@ def _check_plain(path: Path) -> None:
 
 
 def write_file(path: Path, data: str | bytes) -> Path:
-    """Writes a file as a whole or not at all; its folder is made. A link is never followed.
+    """Writes a file atomically, makes its folder if needed, and returns ``path``.
 
     Raises:
         OSError: it cannot be written, or ``path`` is a symbolic link.

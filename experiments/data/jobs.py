@@ -1,4 +1,4 @@
-"""The files beside a sweep's rows: each job's configuration and what its variants declare.
+"""The schemas of the files beside a sweep's rows, and readers of conf/.
 
 ``sweep.json`` names the sweep, ``<job>/config.json`` is what Hydra composed, ``variants.json``
 what each variant declares.
@@ -24,14 +24,14 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from experiments.data.files import JsonObject, Name, Text, Written
 from experiments.data.rows import MOST_SAMPLES, TIMERS, Dtype
 
-MOST_GRID_SHAPES = 100_000  # shapes of a grid: a sweep of more points is a slip of the keyboard
+MOST_GRID_SHAPES = 100_000  # shapes of one grid; whoever asks for more has mistyped a number
 FOLDER_NAME = r"^\w[\w.,=+-]*$"  # a name of one folder, without / or a leading dot
-MOST_POINTS = 500_000  # half a day of an H200; the plan holds all of them in memory
-NARROWEST, WIDEST = 256, 262144  # columns: drawn widths lie between them
+MOST_POINTS = 500_000  # half a day on an H200; the plan holds all of them in memory
+NARROWEST, WIDEST = 256, 262144  # columns; widths drawn at random lie between them
 ROOT = Path(__file__).resolve().parents[2]
 CONF = ROOT / "conf"
-NOT_TUNABLES = ("by", "roof")  # of a file of conf/kernel: its maker, and its roof if not the copy
-OURS = "ours"  # ``by`` of the variant that stands for this project in its operation
+NOT_TUNABLES = ("by", "roof")  # keys of a conf/kernel file: the maker; the roof if not the copy
+OURS = "ours"  # the value of ``by`` for the variant that represents this project
 
 
 def _regular(text: str) -> str:
@@ -43,7 +43,7 @@ def _regular(text: str) -> str:
 
 
 def _sizes(value: Any) -> Any:
-    """The sizes of an axis, given as a list, as one, or as ``{first, last, step}``."""
+    """A list of sizes, from a list, one size, or ``{first, last, step}``."""
     if not isinstance(value, Mapping):
         return value if value is None or isinstance(value, list) else [value]
     first, last, step = (value.get(name, 0) for name in ("first", "last", "step"))
@@ -55,28 +55,28 @@ def _sizes(value: Any) -> Any:
     return list(sizes)
 
 
-Extent = Annotated[int, Field(ge=1, le=1 << 40)]  # a single row of more is beyond any device
+Extent = Annotated[int, Field(ge=1, le=1 << 40)]  # rows or columns; no device holds 2**40
 Axis = Annotated[list[Extent], Field(min_length=1), BeforeValidator(_sizes)]
 Limit = Annotated[float, Field(gt=0, le=3600)]  # seconds
-Samples = Annotated[int, Field(ge=1, le=MOST_SAMPLES)]  # more make rows too long to be read again
+Samples = Annotated[int, Field(ge=1, le=MOST_SAMPLES)]  # a row with more would exceed `LINE_BYTES`
 
 
 class GridConfig(Written):
-    """Shapes, named after what they reproduce."""
+    """The shapes (M rows, N columns) of a grid; conf/grid has a file for each grid."""
 
-    source: Name  # what they reproduce
-    dtypes: list[Dtype]  # that the source used
-    rows: Axis | None = None  # sizes of M: one, a list, or ``{first, last, step}`` with both ends
-    cols: Axis | None = None  # sizes of N, in the same forms
+    source: Name  # where the shapes come from, such as a paper
+    dtypes: list[Dtype]  # those of the source
+    rows: Axis | None = None  # values of M: one, a list, or ``{first, last, step}``, last included
+    cols: Axis | None = None  # values of N, in the same forms
     labels: list[Text] = []  # a label for each width of a list of ``cols``, such as a model's name
     shapes: list[Annotated[list[Extent], Field(min_length=2, max_length=2)]] = []  # more [M, N]
-    elements: list[Extent] = []  # instead of ``rows``: sizes of the matrix, in whole rows
-    # how many more widths ``seed`` draws, every second one odd, each for one of ``elements``
+    elements: list[Extent] = []  # instead of ``rows``: M × N of the matrix; M is rounded down
+    # how many widths ``seed`` draws at random, even and odd in turn, for the sizes in ``elements``
     drawn: int = Field(0, ge=0, le=MOST_GRID_SHAPES)
     seed: int | None = None
 
     @model_validator(mode="after")
-    def _whole(self) -> GridConfig:
+    def _complete(self) -> GridConfig:
         if self.rows and self.elements:
             raise ValueError("rows and elements both say how many rows there are; set one")
         if self.drawn and (self.seed is None or not self.elements):
@@ -94,24 +94,24 @@ class GridConfig(Written):
         ns, sizes = self.cols or [], self.elements
         found = [(m, n) for m in self.rows or [] for n in ns]
         found += [(max(1, size // n), n) for size in sizes for n in ns]
-        dice, octaves = random.Random(self.seed or 0), math.log2(WIDEST / NARROWEST)
+        generator, octaves = random.Random(self.seed or 0), math.log2(WIDEST / NARROWEST)
         for i in range(self.drawn):
-            width = int(NARROWEST * 2 ** (octaves * dice.random()))
+            width = int(NARROWEST * 2 ** (octaves * generator.random()))
             width += i % 2 - width % 2
-            # widths take the sizes in pairs: each size gets an even and an odd one in turn
+            # each size in ``elements`` gets an even and an odd width, then the next size does
             found.append((max(1, sizes[i // 2 % len(sizes)] // width), width))
         found += [(m, n) for m, n in self.shapes]
         return list(dict.fromkeys(found))
 
 
 class DtypeConfig(Written):
-    """Which dtypes are run; None takes the grid's own."""
+    """The dtypes to run; None stands for the grid's own."""
 
     names: Annotated[list[Dtype], Field(min_length=1)] | None
 
 
 class FactConfig(Written):
-    """A card's datasheet figure and where it stands."""
+    """One figure of a card's datasheet, and the document that states it."""
 
     value: float
     source: Text
@@ -122,9 +122,9 @@ class GpuConfig(Written):
 
     name: Name
     match: Annotated[Text, AfterValidator(_regular)] | None  # a pattern for the driver's name
-    device: Literal["auto", "cuda", "cpu"]  # ``auto`` is CUDA where there is one
+    device: Literal["auto", "cuda", "cpu"]  # ``auto`` is CUDA if the host has it, else the CPU
     card: int | None = Field(ge=0, lt=2**16)  # index on the host; None: the launcher chooses
-    facts: dict[Name, FactConfig]  # datasheet figures by name, the unit in the name
+    facts: dict[Name, FactConfig]  # datasheet figures by name; the name ends in the unit
 
 
 class TimingConfig(Written):
@@ -148,7 +148,7 @@ class TimingConfig(Written):
 
 
 class TrackerConfig(Written):
-    """Where rows are mirrored; ``mode`` is W&B's own word."""
+    """The tracker that gets a copy of the rows; ``mode`` is W&B's option of that name."""
 
     backend: Literal["wandb", "none"] = "wandb"
     mode: Literal["offline", "online"] = "offline"
@@ -182,7 +182,7 @@ class Config(Written):
     dry_run: bool = False
 
     @model_validator(mode="after")
-    def _one_wish(self) -> Config:
+    def _exclusive(self) -> Config:
         if self.overwrite and self.only_failed:
             raise ValueError(
                 "overwrite=true measures all points again and only_failed=true those that failed; "
@@ -192,13 +192,13 @@ class Config(Written):
 
 
 class SweepNote(Written):
-    """``sweep.json``."""
+    """The contents of ``sweep.json``."""
 
     sweep: Name
 
 
 class Declaration(Written):
-    """A variant's own words and formulas, in elements; see `kernels.kernel.Kernel`."""
+    """A variant in ``variants.json``; its formulas count elements (see `kernels.kernel.Kernel`)."""
 
     kernel: Name
     target: Name
@@ -220,7 +220,7 @@ class Declaration(Written):
 
 @cache
 def named_grids() -> dict[str, list[tuple[int, int, str]]]:
-    """The points (M, N, dtype) of each grid in conf/grid that draws no widths, by its name."""
+    """The points (M, N, dtype) of each grid in conf/grid without random widths, by its name."""
     found = {}
     for name, file in read_yaml(CONF / "grid").items():
         if "dtypes" in file and "drawn" not in file:

@@ -9,7 +9,8 @@ from experiments.data.jobs import kernel_makers
 from experiments.data.rows import Row
 
 COPY = "copy"
-# These timers capture a CUDA graph. In it PyTorch's copy is a slower node, no kernel, and no roof.
+# These timers capture a CUDA graph. There PyTorch's copy becomes a memcpy node, slower than a
+# kernel, so it is no roof.
 GRAPH_TIMERS = ("graph", "chain")
 DERIVED = (
     "effective_gbps",
@@ -21,22 +22,22 @@ DERIVED = (
     "arithmetic_us",
 )
 ARITHMETIC = ("flops", "exponentials")
-# (factor, µs): a time is implausible if the low end of its roof's time exceeds the high end of its
-# own by both. Rows of outputs/reference beat their roof by at most 1.29 and 2.0 µs by events, 1.16
-# by a chain. On a CPU other processes disturb the roof too, so its bounds are wide.
+# (factor, µs): a time is implausible if its roof's interval lies above its own by more than both.
+# Rows of outputs/reference beat their roof by at most 1.29 and 2.0 µs by events, 1.16 by a chain.
+# On a CPU other processes disturb the roof too, so its bounds are wide.
 CARD, CPU = (1.25, 2.5), (5.0, 20.0)
 
 
 def latest(rows: Iterable[Row]) -> list[Row]:
-    """The last attempt at each point, whichever file has it, after `mark_implausible`."""
+    """The last attempt at each point, checked by `mark_implausible`; rows may be of many files."""
     ordered = sorted(rows, key=lambda row: row.attempt)
     return mark_implausible([*{(row.sweep, *row.identity): row for row in ordered}.values()])
 
 
 def mark_implausible(rows: Sequence[Row]) -> list[Row]:
-    """The rows; one whose time is far below its roof's gets the status ``implausible``.
+    """The rows, with status ``implausible`` for each whose time is far below its roof's.
 
-    Its kernel kept an answer, or returned before it was done. No ratio, figure or claim uses it.
+    Such a kernel reused an answer or returned early; no ratio, figure or claim uses its row.
     """
     return [
         row.model_copy(update={"status": "implausible", "reason": why})
@@ -47,7 +48,7 @@ def mark_implausible(rows: Sequence[Row]) -> list[Row]:
 
 
 def _implausible(row: Row, roof: Row | None) -> str:
-    """Why a time is impossible, or empty. On a card, times by the host are not compared."""
+    """Why a row's time is impossible, or "". Times of a card by the host's clock are not judged."""
     if roof is None or roof.suspect or roof.operation == row.operation or not timed(row):
         return ""
     if not row.compulsory_bytes or (row.device == "cuda" and row.timer == "host"):
@@ -74,12 +75,12 @@ def derived(rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
     ``recording`` names the sweep and the card of the row. ``effective_gbps`` is compulsory bytes
     over time, ``modelled_gbps`` the model's bytes over time, both in GB/s (1e9). ``roof`` is the
     row's roof operation, or `COPY` if the row is older than that field. ``roof_gbps`` is the
-    effective bandwidth of its fastest row at the same shape, dtype, protocol, round and recording.
+    effective bandwidth of that operation's fastest row in the row's `neighbourhood`.
     ``above_roof``: the row's whole interval is faster than that of this roof. ``bounds``: the row
-    itself is of a roof. ``arithmetic_us`` is the longer of the times that the row's flops and its
-    exponentials take at the rate of the fastest roof that does nothing else.
-    ``fraction_of_roof`` is of the roof that takes longest: effective over roof bandwidth, or
-    ``arithmetic_us`` over the time if that is more.
+    measures a roof. ``arithmetic_us`` is the longer of the times that the row's flops and its
+    exponentials take at the rate of the fastest roof of that kind of arithmetic.
+    ``fraction_of_roof`` is effective over roof bandwidth, or ``arithmetic_us`` over the time if
+    that is more: the roof that takes longest counts.
     """
     for row, near in zip(rows, _neighbours(rows), strict=True):
         own = _derived(row, near) if timed(row) else {}
@@ -97,18 +98,19 @@ def _neighbours(rows: Sequence[Row]) -> list[list[Row]]:
 
 
 def _roof(row: Row, near: Iterable[Row]) -> Row | None:
+    """The first, so the fastest, row of the row's roof among its neighbours; None without one."""
     roof = row.roof or COPY
     return next((one for one in near if one.operation == roof and bounds(one)), None)
 
 
 def bounds(row: Row) -> bool:
-    """Whether its operation is its own roof, and thus a roof of others; not `COPY` in a graph."""
-    node = row.kernel == COPY and row.timer in GRAPH_TIMERS
-    return row.operation == (row.roof or COPY) and not node
+    """Whether the row measures a roof: its operation is its own roof. Not `COPY` in a graph."""
+    memcpy_node = row.kernel == COPY and row.timer in GRAPH_TIMERS
+    return row.operation == (row.roof or COPY) and not memcpy_node
 
 
 def timed(row: Row) -> bool:
-    """Whether a right answer was timed."""
+    """Whether the row has a time, of an answer that is right."""
     return row.status == "ok" and row.time_us is not None
 
 
@@ -119,7 +121,7 @@ def neighbourhood(row: Row) -> tuple[Any, ...]:
 
 
 def _least_us(row: Row, near: Iterable[Row]) -> Iterator[float]:
-    """The least time of each kind of its arithmetic, at the rate of that kind's fastest roof."""
+    """The µs that the row's flops, and its exponentials, take at the rate of their fastest roof."""
     for work in ARITHMETIC:
         if own := getattr(row, work):
             rates = [(getattr(one, work) or 0) / (one.time_us or 1) for one in near if bounds(one)]
@@ -154,10 +156,10 @@ def gbps(size_bytes: float, time_us: float) -> float:
 
 
 def compared(rows: Sequence[Row], names: Sequence[str] = ()) -> list[dict[str, Any]]:
-    """How each row's kernel compares with the others of its shape, protocol, round and card.
+    """Compares each row with the rows of other kernels in its `neighbourhood`.
 
-    Kernels called ``names`` are compared with each other only where there is no other kernel. A
-    suspect row is nobody's rival and nobody's roof.
+    Kernels in ``names`` are compared with each other only if no other kernel is there. Suspect
+    rows are neither rivals nor roofs.
 
     Returns:
         For each row ``share`` of the roof, and its speed over the fastest other kernel by PyTorch
@@ -182,7 +184,7 @@ def compared(rows: Sequence[Row], names: Sequence[str] = ()) -> list[dict[str, A
 
 
 def _ratio(name: str, other: Row | None, row: Row) -> dict[str, Any]:
-    """Another row's time, scaled to the same bytes, over this row's, with the interval's ends."""
+    """``name`` and its interval: the other row's time, at equal bytes, over this row's time."""
     ends = [math.nan] * 3
     if other is not None:
         scale = (row.compulsory_bytes or 1) / (other.compulsory_bytes or 1)

@@ -17,7 +17,7 @@ from experiments.data.rows import COUNTERS, Dtype, Row
 
 
 class Record(Written):
-    """What all records share: which variant at which shape. Sizes in elements."""
+    """The fields that all records share: the variant, and the shape in elements."""
 
     schema_version: Literal[1] = 1
     kernel: Name = Field(description="the kernel's label: its name and the tunables that were set")
@@ -30,7 +30,7 @@ class Record(Written):
 
 
 class TensorCount(Written):
-    """Requests to one tensor of a call: elements and bytes, masked-off lanes left out."""
+    """The requests of a call to one tensor, in elements and bytes; masked-off lanes make none."""
 
     name: Name = Field(description="x, y, or what an eager operation made, e.g. max.indices")
     dtype: Name
@@ -41,7 +41,7 @@ class TensorCount(Written):
 
 
 class Count(Record):
-    """What one call requested."""
+    """The memory requests of one call, counted, beside those that the traffic model gives."""
 
     method: Literal["interpreter", "dispatch", "none"]
     reason: Text | None = Field(None, description="why it cannot be counted, or is nominal")
@@ -54,15 +54,15 @@ class Count(Record):
 
     @property
     def nominal(self) -> bool:
-        """Whether it counts PyTorch's operations, each taken to read and write its tensors once."""
+        """Whether it assumes that each PyTorch operation reads and writes its tensors once."""
         return self.method == "dispatch"
 
 
-Number = float | Literal["inf", "-inf", "nan"]  # JSON has no number for these
+Number = float | Literal["inf", "-inf", "nan"]  # JSON cannot write these as numbers
 
 
 class Access(Written, extra="ignore"):
-    """One load or store by one program, of the columns ``first`` to ``last`` of a row."""
+    """One load or store by one Triton program: columns ``first`` to ``last`` of one row."""
 
     sweep: Whole = Field(description="which pass over its row, from 0")
     kind: Literal["load", "store"]
@@ -80,7 +80,7 @@ class Trace(Record, extra="ignore"):
 
 
 class Counters(Record, extra="ignore"):
-    """What hardware counters saw of one call, summed over its launches; bytes and µs."""
+    """The hardware counters of one call, summed over its kernel launches; bytes and µs."""
 
     gpu: Name
     launches: Whole
@@ -98,5 +98,5 @@ KINDS: dict[str, type[Record]] = {COUNTS: Count, TRACES: Trace, COUNTERS: Counte
 
 
 def write_records(path: Path, records: Iterable[Record | Row]) -> None:
-    """Writes a whole file of records, in place of what it held."""
+    """Writes the records to a file, one JSON line each, and replaces what it held."""
     write_file(path, "".join(record.model_dump_json() + "\n" for record in records))

@@ -37,7 +37,7 @@ ROWS, PACKED_ROWS = "rows.jsonl", "rows.jsonl.gz"  # of a job, and of a whole re
 CONFIG, JOBS = "config.json", "jobs.jsonl.gz"  # of a job, and of all jobs
 COUNTERS = "counters.jsonl"
 SMALL_FILES = ("sweep.json", "variants.json", COUNTERS)
-Visit = tuple[str, int, int, int]  # of a point: dtype, rows, cols and round
+Visit = tuple[str, int, int, int]  # which point of a job in which round: dtype, rows, cols, round
 
 Status = Literal[
     "ok", "incorrect", "implausible", "unsupported", "out_of_memory", "compile_error",
@@ -45,13 +45,13 @@ Status = Literal[
 ]  # fmt: skip
 EXPECTED: frozenset[str] = frozenset({"ok", "unsupported"})
 ITEM_BYTES: dict[str, int] = {"float64": 8, "float32": 4, "float16": 2, "bfloat16": 2}
-TIMERS = tuple(  # a timer is a module of the worker's
+TIMERS = tuple(  # each timer is a module in experiments/worker/timers
     sorted(p.stem for p in Path(__file__).parents[1].glob("worker/timers/[a-z]*.py"))
 )
 Timer = Annotated[str, Field(pattern=f"^({'|'.join(TIMERS)})$")]
 Dtype = Annotated[str, Field(pattern=f"^({'|'.join(ITEM_BYTES)})$")]
-MOST_SAMPLES = 100_000  # of at most 20 characters each: half the length that a line may have
-MOST_PASSES = 64  # compulsory bytes are at most those of 64 × (M×N + M + N) elements
+MOST_SAMPLES = 100_000  # at most 20 characters each, so they fill half of a line's `LINE_BYTES`
+MOST_PASSES = 64  # passes over the operands: compulsory elements are at most 64 × (M×N + M + N)
 
 
 class Row(Written):
@@ -82,13 +82,13 @@ class Row(Written):
     backend: Name
     environment: JsonObject = {}
     # order
-    sequence: Whole | None = Field(None, description="rows that were in its sweep's folder before")
-    started: Text | None = Field(None, description="when its measuring began, UTC, to the second")
+    sequence: Whole | None = Field(None, description="number of earlier rows in the sweep's folder")
+    started: Text | None = Field(None, description="when measuring began, UTC, to the second")
     # time
     timer: Timer | None = None
     cache: Literal["cold", "warm"] | None = None
     samples_us: list[Annotated[float, Field(ge=-1e15, le=1e15)]] | None = None
-    late: Whole | None = Field(None, description="windows that were no sample")
+    late: Whole | None = Field(None, description="disturbed windows: host late, or a core taken")
     time_us: Time | None = None
     time_low_us: Time | None = None
     time_high_us: Time | None = None
@@ -102,9 +102,9 @@ class Row(Written):
     model_formula: Text | None = None
     model_bytes: Whole | None = None
     compulsory_bytes: Whole | None = None
-    flops: Whole | None = Field(None, description="of the operation, where they may bound it")
-    exponentials: Whole | None = Field(None, description="likewise, how many it takes")
-    peak_bytes: Whole | None = Field(None, description="most that a call had beyond its inputs")
+    flops: Whole | None = Field(None, description="of the operation, if they may bound its time")
+    exponentials: Whole | None = Field(None, description="likewise")
+    peak_bytes: Whole | None = Field(None, description="peak memory of a call, without its inputs")
     # launch
     programs: Whole | None = None
     warps: Whole | None = None
@@ -114,25 +114,25 @@ class Row(Written):
     # error
     max_abs_error: float | None = Field(None, ge=0)
     relative_error: float | None = Field(None, ge=0)
-    # the same bits, null where nobody asked
-    deterministic: bool | None = Field(None, description="at each of several calls")
-    batch_invariant: bool | None = Field(None, description="of a row, whatever M it comes in")
-    # machine state
-    sm_clock_before_mhz: Amount | None = Field(None, description="before sampling, others after")
+    # whether answers have the same bits; null unless the sweep has determinism=true
+    deterministic: bool | None = Field(None, description="in each of several calls")
+    batch_invariant: bool | None = Field(None, description="for a row, whatever M it is part of")
+    # machine state, after sampling unless the name says before
+    sm_clock_before_mhz: Amount | None = None
     sm_clock_mhz: Amount | None = None
     memory_clock_mhz: Amount | None = None
     power_w: Amount | None = None
     temperature_before_c: float | None = Field(None, ge=-300, le=1000)
     temperature_c: float | None = Field(None, ge=-300, le=1000)
     throttled: list[Text] | None = Field(None, max_length=100)
-    other_processes: Whole | None = Field(None, description="foreign compute processes on the card")
+    other_processes: Whole | None = Field(None, description="compute processes not of this sweep")
 
     @model_validator(mode="after")
     def _possible(self) -> Row:
         elements = self.rows * self.cols + self.rows + self.cols
         if (self.compulsory_bytes or 0) > MOST_PASSES * ITEM_BYTES[self.dtype] * elements:
             raise ValueError(f"compulsory_bytes is more than {MOST_PASSES} passes over the matrix")
-        # a chain's sample is a difference of two times; noise may make it negative
+        # the timer ``chain`` samples a difference of two times; noise may make it negative
         if self.timer != "chain" and min(self.samples_us or [0.0]) < 0:
             raise ValueError(f"samples_us below zero, by timer {self.timer}")
         return self
@@ -153,24 +153,24 @@ class Row(Written):
 
     @property
     def expected(self) -> bool:
-        """Whether the point is done: measured, or known to be unsupported."""
+        """Whether the status is a final one: ``ok`` or ``unsupported``."""
         return self.status in EXPECTED
 
 
 def rows_files(folder: Path) -> list[Path]:
-    """Every file of rows below a folder, sorted. No folder link is followed."""
+    """Every file of rows below a folder, sorted; links to folders are not followed."""
     if folder.is_file():
         return [folder]
     return sorted([*folder.rglob(ROWS), *folder.rglob(PACKED_ROWS)])
 
 
 def read_rows(path: Path) -> Iterator[Row]:
-    """The rows of one file, as `read_models` reads them."""
+    """The rows of one file; see `read_models` for errors and torn lines."""
     return read_models(path, Row)
 
 
 class RecordedJob(NamedTuple):
-    """A job of a recording."""
+    """A job of a measured sweep or of a recording."""
 
     name: str  # its folder below the sweep's, such as ``wide/native-auto/online``
     config: dict[str, Any] | None  # what Hydra composed; None where it was not recorded
@@ -196,7 +196,7 @@ def pack(sweep: Path, out: Path) -> list[Path]:
     rows, jobs = "", ""
     for one in recorded_jobs(sweep):
         if isinstance(one.config, dict) and isinstance(one.config.get("tracker"), dict):
-            one.config["tracker"]["entity"] = None  # a name of whoever measured
+            one.config["tracker"]["entity"] = None  # the W&B account of whoever measured
         rows += "".join(f"{row.model_dump_json()}\n" for row in one.rows)
         jobs += json.dumps({"job": one.name, "rows": len(one.rows), "config": one.config}) + "\n"
     files = {PACKED_ROWS: gzip.compress(rows.encode(), mtime=0)}
@@ -208,10 +208,10 @@ def pack(sweep: Path, out: Path) -> list[Path]:
 
 
 def recorded_jobs(folder: Path) -> Iterator[RecordedJob]:
-    """The jobs of a sweep: of a recording, or of the folder in which it was measured.
+    """The jobs of a sweep, read from a recording or from the folder in which it was measured.
 
     Raises:
-        RowsError: a line is no row or no job; it names file and line.
+        RowsError: a line is no row or no job; the message names file and line.
     """
     if not (folder / JOBS).is_file():
         for path in rows_files(folder):

@@ -34,7 +34,7 @@ def median(samples: Sequence[float]) -> Median:
 
 
 def stop_reason(samples: Sequence[float], protocol: TimingConfig, out_of_time: bool) -> str | None:
-    """Why sampling ends now, or None to go on."""
+    """The rule that ends sampling now, by name; None to take more samples."""
     if len(samples) >= protocol.min_samples:
         value, low, high = median(samples)
         if (high - low) / 2 < protocol.precision * value:
@@ -47,6 +47,6 @@ def stop_reason(samples: Sequence[float], protocol: TimingConfig, out_of_time: b
 
 
 def unconverged(reason: str | None) -> str:
-    """The note beside a time if sampling ended for another ``reason`` than convergence."""
-    ended = reason if isinstance(reason, str) else "converged"  # pandas has NaN for no reason
+    """A note such as "not converged: time limit"; "" if sampling converged or has no reason."""
+    ended = reason if isinstance(reason, str) else "converged"  # pandas has NaN instead of None
     return "" if ended == "converged" else f"not converged: {ended.replace('_', ' ')}"

@@ -1,9 +1,9 @@
 """A host's cards: their locks, and the workers on them.
 
 Only one sweep at a time measures on a card, whoever its user is. A card's lock is a file in a
-folder that all users of the host can write, named after the card's PCI bus id. The lock is free
-once its process has ended. Containers that share no folder do not see each other's locks. A CPU has
-no lock, and no card has one where ``CUDA_VISIBLE_DEVICES`` is not a list of numbers.
+folder that all users of the host can write, named after the card's PCI bus id. The system releases
+the lock when the sweep's process ends. Containers that share no folder do not see each other's
+locks. The CPU is not locked, and no card is if ``CUDA_VISIBLE_DEVICES`` is not a list of numbers.
 """
 
 import contextlib
@@ -23,11 +23,11 @@ from experiments.parent.client import Worker, WorkerError
 from experiments.parent.jobs import Job
 
 LOCK_FOLDERS = (Path("/run/lock"), Path("/tmp"))
-FOR_ALL = 0o666  # a lock that only its first user can open would lock the others out
+FOR_ALL = 0o666  # mode of a lock's file: every user of the host must be able to open it
 
 
 def cards_of(cards: Any) -> list[int]:
-    """The launcher's cards: a list of indices, or ``all`` for every visible one.
+    """The card indices of the launcher's option: a list of indices, or ``all`` visible cards.
 
     Raises:
         UserError: it is not a list of different indices, or NVML shows no card.
@@ -60,13 +60,13 @@ def visible_cards() -> list[str]:
 
 
 def lock_of(bus_id: str) -> Path:
-    """The file that stands for a card, the same for every user of this host."""
+    """The path of a card's lock, the same for every user of this host."""
     shared = (f for f in LOCK_FOLDERS if f.is_dir() and f.stat().st_mode & 0o1777 == 0o1777)
     return next(shared, LOCK_FOLDERS[-1]) / f"softmax-roofline-{bus_id}.lock"
 
 
 def lock_cards(cards: Iterable[int]) -> contextlib.ExitStack:
-    """Locks visible cards until the stack is closed, waiting for each that another process has.
+    """Locks the cards of these indices until the stack is closed; waits for those in use.
 
     Cards are taken in the order of their bus ids, so that two sweeps never wait for each other.
 
@@ -99,46 +99,43 @@ def lock_cards(cards: Iterable[int]) -> contextlib.ExitStack:
 class WorkerPool:
     """The sweep's workers, one for each device and card, started when first asked for."""
 
-    log: Path  # takes what workers print
-    cards: Sequence[int]  # that jobs without a card of their own may run on
+    log: Path  # the file for what workers print
+    cards: Sequence[int]  # indices of the cards for jobs that pin none
     # whether workers prepare to measure and their cards stay locked until the pool is closed; false
     # in a dry run, which times nothing and need not wait for a card
     measures: bool = True
-    patience_s: float = 0.0  # how long a worker may take to end by itself when the pool is closed
-    # by device, card, and file of a kernel from outside (None for the kernels here)
+    patience_s: float = 0.0  # how long `close` waits for a worker to exit before it kills it
+    # by device, card, and the outside kernel's file (None for the kernels of this project)
     workers: dict[tuple[str, int, str | None], Worker] = field(default_factory=dict)
     _locks: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
     _locked: set[int] = field(default_factory=set)
 
     def start(self, jobs: Iterable[Job]) -> None:
-        """Locks the jobs' cards (`UserError` if it cannot) and starts workers; may be repeated."""
+        """Starts these jobs' workers and locks their cards; `UserError` if a lock cannot open."""
         for job in jobs:
             for card in self.cards:
                 self.worker_of(job, card)
         cards = {card for device, card, _ in self.workers if device != "cpu"}
         if self.measures and cards - self._locked:
-            self.close()  # nobody waits for a card while holding one that comes later in order
+            self.close()  # locks are taken in order only, so first release those that it has
             self._locks, self._locked = lock_cards(cards), cards
         for worker in self.workers.values():
-            with contextlib.suppress(WorkerError):  # raised again when it is asked something
+            with contextlib.suppress(WorkerError):  # its first request raises this again
                 worker.spawn()
 
     def worker_of(self, job: Job, card: int | None = None) -> Worker:
-        """The worker of a job: on the card that the job pins, else ``card``, else the first one."""
+        """The worker of a job, on the card that it pins, else on ``card``, else on the first."""
         device, own = job.config["gpu"]["device"], job.config["gpu"]["card"]
         file = job.config["kernel"].get("file")
         if device == "cpu":
             return self.worker(device, 0, file)
-        # a card that the user named must exist: the CPU must not take its place
+        # the CPU must not replace a card that the user named: ``auto`` becomes ``cuda``
         named = own is not None or list(self.cards) != [0]
         own = (self.cards[0] if card is None else card) if own is None else own
         return self.worker("cuda" if named else device, own, file)
 
     def worker(self, device: str, card: int, file: str | None = None) -> Worker:
-        """The worker of a card, or a second one there for the kernels of a file from outside.
-
-        What such a file changes in its process cannot reach other kernels.
-        """
+        """The worker of a card; each file from outside has its own, so it cannot affect others."""
         key = device, card, file
         if key not in self.workers:
             checker = None if file is None else self.worker(device, card)
@@ -149,7 +146,7 @@ class WorkerPool:
         """The cards that shards may be assigned to, all of one kind; starts their workers.
 
         Raises:
-            UserError: one did not come up, or the cards are of several kinds.
+            UserError: a worker did not start, or the cards are of several kinds.
         """
         kinds: dict[str, int] = {}
         for (device, card, _), worker in self.workers.items():
@@ -164,7 +161,7 @@ class WorkerPool:
         return self.cards
 
     def close(self) -> None:
-        """Ends all workers and lets go of their cards."""
+        """Ends all workers and unlocks their cards."""
         for worker in self.workers.values():
             worker.stop(self.patience_s)
         self._locks.close()

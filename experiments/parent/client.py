@@ -1,8 +1,8 @@
 """The parent's handle on a worker process: requests with time limits, and replacement.
 
-Messages are JSON objects, one per line of a socket. Anything else on the socket ends the worker
-with a reason, and the next request starts a new one. What kernels and libraries print goes to a
-log of limited size.
+Messages are JSON objects, one per line of a socket. A worker that sends anything else is stopped,
+and the next request starts a new one. What kernels and libraries print goes to a log of limited
+size.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ START_LIMIT_S = 180.0
 START_ATTEMPTS = 3
 LEAVING_LIMIT_S = 60.0
 LARGEST_LOG = 4 << 20  # bytes
-WORKER = "ROOFLINE_WORKER"  # an environment variable that workers have
+WORKER = "ROOFLINE_WORKER"  # an environment variable that only workers have
 LARGEST_MESSAGE = 256 << 20  # bytes; the description of 100,000 shapes takes 30 MB
 
 
 class WorkerError(UserError):
-    """A worker that cannot be used, in one line."""
+    """Why a worker cannot be started, in one line."""
 
 
 class WorkerDied(Exception):
-    """The worker ended during a request, or was ended because it took too long."""
+    """The worker died during a request, or was killed because it took too long."""
 
     def __init__(self, status: str, reason: str) -> None:
         super().__init__(reason)
@@ -48,31 +48,31 @@ class WorkerDied(Exception):
 
 @dataclass(eq=False)
 class Worker:
-    """One worker process on one card, started when first needed and again after it died."""
+    """The handle of a worker process on one card; a request starts the process if there is none."""
 
     device: str
     card: int
     log: Path
-    measures: bool = False  # whether it prepares to measure before the first request
+    measures: bool = False  # whether the process prepares to measure before the first request
     checker: Worker | None = None  # checks the answers of an outside file without importing it
-    handshake: dict[str, Any] = field(default_factory=dict)  # of the last process that was up
+    handshake: dict[str, Any] = field(default_factory=dict)  # first message of the last process
     process: subprocess.Popen[bytes] | None = None
     _socket: Any = None  # None while there is no process
-    _lines: Any = None  # that come from it
-    _up: bool = False
+    _lines: Any = None  # reads the socket line by line
+    _ready: bool = False  # whether the handshake has come
     _requests: int = 0
 
     def spawn(self) -> None:
-        """Starts its process if there is none, and does not wait until it is up.
+        """Starts its process if there is none, without waiting for the handshake.
 
         Linux kills a worker when the thread that started it ends.
 
         Raises:
-            WorkerError: its card is not visible, or its log is not a file.
+            WorkerError: this is a worker itself, its card is not visible, or its log is not a file.
         """
         if self._socket is not None:
             return
-        if WORKER in os.environ:  # else it would start itself again and again
+        if WORKER in os.environ:  # each worker would import the file and start the next worker
             raise WorkerError(
                 "a file that is measured is imported, and may not measure then: put its call of "
                 "bench or sweep below if __name__ == '__main__':"
@@ -93,27 +93,27 @@ class Worker:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 env=variables,
-                start_new_session=True,  # Ctrl-C is the parent's to handle
+                start_new_session=True,  # Ctrl-C reaches only the parent
                 pass_fds=(theirs.fileno(),),
             )
-        threading.Thread(target=_keep, args=(self.process.stdout, log), daemon=True).start()
-        self._socket, self._lines, self._up = own, own.makefile("rb"), False
+        threading.Thread(target=_copy_output, args=(self.process.stdout, log), daemon=True).start()
+        self._socket, self._lines, self._ready = own, own.makefile("rb"), False
 
     def start(self, attempts: int = START_ATTEMPTS) -> dict[str, Any]:
-        """Starts it if it is not running, and gives its device and environment.
+        """Starts the process if needed, and returns its handshake: device and environment.
 
-        A worker that dies as it starts is started again, ``attempts`` times in all.
+        A process that dies as it starts is started again, ``attempts`` times in all.
 
         Raises:
-            WorkerError: it did not come up, or has no such device.
+            WorkerError: it did not start, or has no such device.
         """
         self.spawn()
-        if self._up:
+        if self._ready:
             return self.handshake
         try:
             handshake = self._receive(START_LIMIT_S)
         except OSError as error:
-            why = self._ending(error)
+            why = self._why_it_ended(error)
             self.stop()
             if attempts > 1 and not isinstance(error, TimeoutError):
                 return self.start(attempts - 1)
@@ -121,7 +121,7 @@ class Worker:
         if "error" in handshake:
             self.stop()
             raise WorkerError(str(handshake["error"]))
-        self.handshake, self._up = handshake, True
+        self.handshake, self._ready = handshake, True
         return handshake
 
     def request(self, message: Mapping[str, Any], **limits_s: float) -> dict[str, Any]:
@@ -129,11 +129,11 @@ class Worker:
 
         Args:
             message: The request.
-            limits_s: Seconds for each stage that the worker announces; it begins in the first.
+            limits_s: Seconds for each stage, by its name. A request begins in the first stage; the
+                worker announces the others.
 
         Raises:
-            WorkerDied: it crashed, sent no proper answer, or a stage outlasted its limit and it was
-                killed. The next request starts another.
+            WorkerDied: it crashed, sent an invalid message, or exceeded a stage's limit.
         """
         self.start()
         stage = next(iter(limits_s))
@@ -153,14 +153,14 @@ class Worker:
                     return reply
                 else:
                     raise ChildProcessError(f"it sent {str(answer)[:60]}, which is not an answer")
-        except WorkerDied:  # the checker did
+        except WorkerDied:  # it was the checker that died
             self.stop()
             raise
         except TimeoutError:
             self.stop()
             raise WorkerDied("timeout", f"{stage} took more than {limits_s[stage]:g} s") from None
         except OSError as error:
-            why = self._ending(error)
+            why = self._why_it_ended(error)
             self.stop()
             raise WorkerDied("crashed", f"the worker died while {stage}: {why}") from None
 
@@ -179,8 +179,8 @@ class Worker:
         shown = line[:60].decode("utf-8", "replace").rstrip()
         raise ChildProcessError(f"it sent {shown!r}, which is not a message")
 
-    def _ending(self, error: Exception) -> str:
-        """Why there is no answer: what was sent instead, or the signal or the exit status."""
+    def _why_it_ended(self, error: Exception) -> str:
+        """Why the process sent no valid message: the error's text, its signal or exit status."""
         if isinstance(error, ChildProcessError | TimeoutError) or self.process is None:
             return str(error)
         try:
@@ -190,13 +190,13 @@ class Worker:
         return signal.Signals(-code).name if code < 0 else f"exit status {code}"
 
     def stop(self, patience_s: float = 0.0) -> None:
-        """Ends the process and its children; first gives it ``patience_s`` seconds to exit.
+        """Waits ``patience_s`` seconds for the process to exit, then kills it and its children.
 
-        A profiler loses the records that a killed process had not handed over.
+        A profiler loses what a killed process has not written yet, so it needs this time.
         """
         if self._socket is not None and self.process is not None:
             with contextlib.suppress(OSError):
-                self._socket.shutdown(socket.SHUT_WR)  # there are no more requests
+                self._socket.shutdown(socket.SHUT_WR)  # tells it that no more requests will come
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self.process.wait(patience_s)
             self.kill()
@@ -206,7 +206,7 @@ class Worker:
             self._socket = None
 
     def kill(self) -> None:
-        """Kills its process with its children; the thread that waits gets an error."""
+        """Kills its process and children; a thread that waits for a reply gets an error."""
         if self._socket is not None and self.process is not None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.process.pid, signal.SIGKILL)
@@ -214,27 +214,27 @@ class Worker:
 
 @cache
 def has_cuda_driver() -> bool:
-    """Whether this machine has CUDA's driver; a worker says whether the driver has a card."""
+    """Whether this machine has CUDA's driver, with or without a card."""
     with contextlib.suppress(OSError):
         return bool(ctypes.CDLL("libcuda.so.1"))
     return False
 
 
 def child_environment(given: Mapping[str, str]) -> dict[str, str]:
-    """An environment in which children find this checkout."""
+    """The environment variables ``given``, with this checkout first in ``PYTHONPATH``."""
     path = os.pathsep.join([str(ROOT), *filter(None, [given.get("PYTHONPATH")])])
     return {**given, "PYTHONPATH": path}
 
 
 def worker_variables(device: str, card: int) -> dict[str, str]:
-    """The environment variables of a worker, which decide the one card that it sees.
+    """The environment variables of a worker; they make one card visible to it.
 
     Raises:
-        WorkerError: ``CUDA_VISIBLE_DEVICES`` names fewer cards.
+        WorkerError: ``card`` is beyond the list in ``CUDA_VISIBLE_DEVICES``.
     """
     variables = child_environment(os.environ)
     variables[WORKER] = "1"
-    variables.pop("TRITON_INTERPRET", None)  # the worker decides by its device
+    variables.pop("TRITON_INTERPRET", None)  # the worker sets it, by its device
     limited = variables.get("CUDA_VISIBLE_DEVICES")
     if device != "cpu" and limited != "":  # empty hides every card, and is left so
         visible = limited.split(",") if limited else [str(i) for i in range(card + 1)]
@@ -247,7 +247,7 @@ def worker_variables(device: str, card: int) -> dict[str, str]:
 
 
 def _open_log(path: Path) -> int:
-    """A descriptor that appends to a log, never through a link; a full log is emptied first."""
+    """A file descriptor that appends to a log; it empties a full log and follows no link."""
     path.parent.mkdir(parents=True, exist_ok=True)
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK
     file = os.open(path, flags, 0o644)
@@ -256,8 +256,8 @@ def _open_log(path: Path) -> int:
     return file
 
 
-def _keep(printed: Any, log: int) -> None:
-    """Moves a worker's output into its log until that is full; the rest is read and dropped."""
+def _copy_output(printed: Any, log: int) -> None:
+    """Copies a worker's output into its log until that is full; reads and drops the rest."""
     with printed, open(log, "wb", buffering=0) as file, contextlib.suppress(OSError):
         while data := printed.read1():
             room = LARGEST_LOG - os.fstat(log).st_size

@@ -1,4 +1,4 @@
-"""A sweep: check everything, measure point by point, record each at once, mirror, summarize."""
+"""Runs a sweep: checks it, measures and records each point, uploads to W&B, prints the table."""
 
 import contextlib
 import os
@@ -24,28 +24,28 @@ from experiments.parent.record import Ledger, folder_lock, outcome_of, row_of, s
 from experiments.parent.summary import Progress, print_estimate, print_summary, time_spent
 from experiments.wandb import mirror, tracker_of
 
-NEAR = attrgetter("round", "job.shard", "workload")  # what neighbours in time have in common
+group_of = attrgetter("round", "job.shard", "workload")  # a group's points run back to back
 
 
 def run(jobs: Iterable[Job], cards: Any = (0,)) -> list[tuple[str, Row]]:
     """Runs a sweep to its end.
 
     Args:
-        jobs: All jobs, also those of the roofs; an iterator may compose them one by one.
+        jobs: All jobs, the roofs' included; an iterator may compose them one by one.
         cards: Indices of the cards to use, or ``all``.
 
     Returns:
-        The last row of each point that was asked for, behind its job's label.
+        For each requested point its job's label and its last row; nothing for a dry run.
 
     Raises:
-        UserError: something asked for cannot be done; nothing was measured.
-        SweepFailed: a point has no row of expected status at the end.
+        UserError: the request cannot be met; nothing was measured.
+        SweepFailed: at the end some requested point has no row of expected status.
     """
     began = time.perf_counter()
     jobs = iter(jobs)
     first = next(jobs)
     out, dry_run = Path(first.config["out"]), first.config["dry_run"]
-    if (out / "slurm").exists():  # its jobs may be running
+    if (out / "slurm").exists():  # its Slurm jobs may be running
         raise UserError(f"out={out} is a sweep's on Slurm (LAUNCHER=slurm); choose another")
     log = Path(os.devnull) if dry_run else out / "worker.log"
     pool = WorkerPool(log, cards_of(cards), not dry_run)
@@ -58,7 +58,7 @@ def run(jobs: Iterable[Job], cards: Any = (0,)) -> list[tuple[str, Row]]:
         pool.start(composed)
         options = options_of(composed)
         tracker = tracker_of(options)
-        ledger = Ledger(out, reads=dry_run)
+        ledger = Ledger(out, read_only=dry_run)
         plan = make_plan(composed, pool)
         sweep = Sweep(plan, pool, ledger, options)
         if dry_run:
@@ -70,7 +70,7 @@ def run(jobs: Iterable[Job], cards: Any = (0,)) -> list[tuple[str, Row]]:
             ledger.check_unchanged()
             by_job = [(job, ledger.rows_of(plan.asked[job.name])) for job in plan.jobs]
             warnings = mirror(sweep.name, by_job, tracker, out)
-        except UserError as error:  # status 2 is for a sweep that has measured nothing
+        except UserError as error:  # exit status 2 would say that nothing was measured
             print(f"error: {error}", file=sys.stderr)
             raise SweepFailed from None
     rows = mark_implausible(ledger.rows_of(point.identity for point in plan.points))
@@ -85,21 +85,21 @@ def run(jobs: Iterable[Job], cards: Any = (0,)) -> list[tuple[str, Row]]:
 
 
 class Sweep:
-    """Measures the points of a plan that are due: a thread for each card."""
+    """Measures the points of a plan that are due, with one thread for each card."""
 
     def __init__(
         self, plan: Plan, pool: WorkerPool, ledger: Ledger, options: dict[str, Any]
     ) -> None:
         self.plan, self.pool, self.ledger, self.options = plan, pool, ledger, options
         self.name, self.measured, self._stopping = "", list[Row](), threading.Event()
-        # a point tried again takes its neighbours along: ratios compare points close in time
-        retried = {NEAR(x) for x in plan.points if self._is_due(x) and ledger.latest(x.identity)}
-        due = [x for x in plan.points if self._is_due(x) or NEAR(x) in retried]
-        # a card's time may end: in each round, what was never measured goes first
-        self.due = sorted(due, key=lambda x: (x.round, NEAR(x) in retried))
+        # with a point its whole group is measured again: ratios compare points close in time
+        again = {group_of(x) for x in plan.points if self._is_due(x) and ledger.latest(x.identity)}
+        due = [x for x in plan.points if self._is_due(x) or group_of(x) in again]
+        # in each round new points go first: a card may be taken away before the round ends
+        self.due = sorted(due, key=lambda x: (x.round, group_of(x) in again))
 
     def _is_due(self, point: Point) -> bool:
-        """Whether a point must be measured now."""
+        """Whether the options and the point's last row ask for a measurement of it."""
         if self.options["overwrite"]:
             return True
         row = self.ledger.latest(point.identity)
@@ -108,68 +108,69 @@ class Sweep:
         return row is None or not row.expected or self._once_more(row)
 
     def _once_more(self, row: Row) -> bool:
-        """Whether to measure a point once more: its row is suspect and of an odd attempt."""
+        """Whether to repeat a suspect point. An even attempt is a repeat already, and is kept."""
         return bool(self.options["remeasure"] and row.suspect and row.attempt % 2)
 
     def measure_due(self, name: str) -> None:
-        """Measures the points on every card at once, each recorded before the next."""
+        """Measures the due points as the sweep ``name``, on all cards at the same time."""
         self.name = name
         save_plan(self.plan, Path(self.options["out"]))
-        lanes = defaultdict[int, list[Point]](list)
+        by_card = defaultdict[int, list[Point]](list)
         for point in self.due:
-            lanes[point.card].append(point)
+            by_card[point.card].append(point)
         known = self.ledger.rows_of(point.identity for point in self.plan.points)
         done = sum(row.expected for row in known)
         with (
             Progress(len(self.due), done) as progress,
-            ThreadPoolExecutor(max_workers=max(len(lanes), 1)) as threads,
+            ThreadPoolExecutor(max_workers=max(len(by_card), 1)) as threads,
         ):
-            futures = [threads.submit(self._measure_card, own, progress) for own in lanes.values()]
+            futures = [threads.submit(self._measure_card, x, progress) for x in by_card.values()]
             try:
                 for future in futures:
                     future.result()
             except BaseException:
                 self._stopping.set()
-                while wait(futures, timeout=0.1).not_done:  # a lane may just have started another
+                while wait(futures, timeout=0.1).not_done:  # a thread may have started a new worker
                     for worker in [*self.pool.workers.values()]:
                         worker.kill()
                 raise
 
     def _measure_card(self, points: Sequence[Point], progress: Progress) -> None:
         """Measures the points of one card one after another: no two timings overlap there."""
-        for round_, visit in groupby(points, key=lambda point: point.round):
+        for round_, in_round in groupby(points, key=lambda point: point.round):
             if self.options["fresh"] and round_ > points[0].round:
                 for worker in {self.pool.worker_of(point.job, point.card) for point in points}:
                     worker.stop()
-            for point in visit:
-                if point.waits and not self._right_beside(point):
+            for point in in_round:
+                if point.needs_outside and not self._outside_is_right(point):
                     continue
                 if self._stopping.is_set() or not self._visit(point, progress):
                     return
 
-    def _right_beside(self, point: Point) -> bool:
-        """Whether a kernel from outside has a right answer at the same workload and round."""
-        beside = [x for x in self.plan.points if x.job.is_outside and NEAR(x) == NEAR(point)]
+    def _outside_is_right(self, point: Point) -> bool:
+        """Whether an outside kernel of the point's group has a right answer already."""
+        group = group_of(point)
+        beside = [x for x in self.plan.points if x.job.is_outside and group_of(x) == group]
         return any(row.status == "ok" for row in self.ledger.rows_of(x.identity for x in beside))
 
     def _visit(self, point: Point, progress: Progress) -> bool:
-        """Measures a point, records it, and says whether the card's thread can go on."""
-        progress.begins(point)
-        worker, lost = self.pool.worker_of(point.job, point.card), False
+        """Measures a point and records its row; false if the card's thread must end."""
+        progress.began(point)
+        worker, no_worker = self.pool.worker_of(point.job, point.card), False
         try:
             outcome = outcome_of(point, worker)
         except WorkerError as error:
-            lost = True
+            no_worker = True
             outcome = {"status": "crashed", "reason": f"no worker could be started: {error}"}
         if self._stopping.is_set():
-            return False  # the worker was killed during the point: that is no result of it
+            return False  # `measure_due` killed the worker, so this is no outcome of the point
         row = row_of(point, outcome, worker, self.name, self.ledger)
         row = self.ledger.record(point.job.name, row)
         self.measured.append(row)
         if row.status == "crashed":
-            worker.stop()  # one that gave a senseless answer would fail at other kernels too
-        if not lost and self._once_more(row):
+            worker.stop()  # if it still runs, it gave an invalid outcome: replace it
+        if not no_worker and self._once_more(row):
             progress.note(f"{point}: {'; '.join(row.suspect)}; measured once more")
             return self._visit(point, progress)
-        progress.ends(point, row)
-        return not lost  # where none could be started, none can be for the next point
+        progress.ended(point, row)
+        return not no_worker  # the next point could not start one either

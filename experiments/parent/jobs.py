@@ -1,7 +1,7 @@
-"""Jobs: one kernel over one grid in some dtypes on one card, as Hydra composes them.
+"""Composes jobs with Hydra: a job is one kernel over one grid in some dtypes on one card.
 
-Hydra learns the options from `experiments.data.jobs.Config`, which checks them: an option is a
-field of one of its classes, and a value with a comment in conf/.
+Hydra gets the options from `experiments.data.jobs.Config`, which also checks their values. Each
+option is a field of one of its classes, and has a value and a comment in conf/.
 """
 
 import copy
@@ -30,7 +30,7 @@ from experiments.data.errors import UserError, on_one_line
 from experiments.data.jobs import CONF, FOLDER_NAME, MOST_POINTS, NOT_TUNABLES, Config, read_yaml
 from experiments.data.metrics import COPY, GRAPH_TIMERS
 
-GROUPS = {
+GROUPS = {  # the config groups of conf/ that have a schema, such as ``grid`` and ``timing``
     name: field.annotation
     for name, field in Config.model_fields.items()
     if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel)
@@ -39,41 +39,41 @@ GROUPS = {
 SHARED = ("out", "rounds", "fresh", "seed", "remeasure", "determinism", "overwrite", "only_failed",
           "only_beside", "dry_run", "tracker")  # fmt: skip
 LARGEST_FILE = 1 << 20  # bytes of a configuration
-MOST_ALIASES = 20  # in it: lists that each repeat the one before would fill any memory
-ONE_CHOICE = ("experiment", "hydra/launcher")
-CHOSEN = ("kernel", *GROUPS, *ONE_CHOICE)
+MOST_ALIASES = 20  # YAML aliases in it; nested ones grow exponentially when they are loaded
+ONE_CHOICE = ("experiment", "hydra/launcher")  # groups of which a sweep takes one file
+CHOSEN = ("kernel", *GROUPS, *ONE_CHOICE)  # groups whose files an override chooses by name
 # Hydra's own options that this program accepts.
 OF_HYDRA = r"hydra\.(launcher\.(?!_)\w+(\.\w+)*|searchpath)"
 NO_LAUNCHER = (
     "would run jobs one by one or beside each other, but kernels must be interleaved on one card; "
     "hydra.launcher.cards=all spreads a sweep over cards, hydra/launcher=slurm over nodes"
 )
-# What Hydra and OmegaConf append for their own developers; --verbose shows all of it.
+# Where the advice that Hydra and OmegaConf append to a message begins; --verbose shows it.
 TAILS = r"[,.] (?:Config search path: |Set the environment variable: |full_key: |See https://hydra)"
-OUTSIDE = "outside"  # the configuration of a function of any file
-# These choose a kernel from outside. Its name in rows says which, and a path is private.
-PLACED = tuple(f"kernel.{option}=" for option in ("file", "function", "operation", "traffic"))
-# No part of the name of a job's folder: its path says them, or they are of the whole sweep.
+OUTSIDE = "outside"  # the file in conf/kernel for a kernel from outside: a function of any file
+# Overrides that only such a kernel has. They are not in its job's name: a path is private.
+OF_OUTSIDE = tuple(f"kernel.{option}=" for option in ("file", "function", "operation", "traffic"))
+# More overrides that a job's name leaves out: its path has them, or they hold for the whole sweep.
 CHOICES = ("kernel", "grid", "dtype", "gpu", "experiment", "name", "twin", *SHARED)
-UNNAMED = (*PLACED, *(f"{choice}=" for choice in CHOICES), "tracker.", "hydra")
-# An option inside a group. Its value does not change which other options are composed.
+UNNAMED = (*OF_OUTSIDE, *(f"{choice}=" for choice in CHOICES), "tracker.", "hydra")
+# An override of one value inside a group, which does not change the other options.
 VALUE = re.compile(r"(?!hydra\.)\w+(\.\w+)+=")
 
 
 @dataclass(frozen=True)
 class Job:
-    """One Hydra job."""
+    """One Hydra job: a kernel over a grid."""
 
-    # its folder below ``out``: grid, dtypes and card, whatever else the overrides say of it, and
-    # its label, as in ``wide/native-auto/timing=chain/online``
+    # its folder below ``out``: grid, dtypes and card, further overrides, and the label, as in
+    # ``wide/native-auto/timing=chain/online``
     name: str
-    kernel: str  # its name in rows: the configuration's, and the twin's mark if there is one
-    config: dict[str, Any]  # all of it, resolved
+    kernel: str  # the kernel's name in rows; of a twin it ends in ``-TWIN``
+    config: dict[str, Any]  # the resolved configuration, as `Config`
     shapes: tuple[tuple[int, int], ...]  # (M, N)
     dtypes: tuple[str, ...]
-    overrides: tuple[str, ...] = ()  # what it was composed from
+    overrides: tuple[str, ...] = ()  # those it was composed from
     only: frozenset[tuple[str, int, int]] = frozenset()  # (dtype, M, N) to measure; empty: all
-    roof: str = COPY  # the operation whose fastest kernel is its roof
+    roof: str = COPY  # the operation whose fastest kernel is the roof of this job's rows
 
     @property
     def label(self) -> str:
@@ -82,35 +82,35 @@ class Job:
 
     @property
     def neighbours(self) -> str:
-        """Its name without kernel and tunables: jobs that have the same share their roofs."""
+        """The name without kernel and tunables; jobs with the same value share their roofs."""
         return self.name.rpartition("/")[0]
 
     @property
     def shard(self) -> tuple[str, ...]:
-        """Grid, card and variation: jobs of one shard run on one card, their points interleaved."""
+        """Grid, card and further overrides; one card runs the jobs of a shard interleaved."""
         grid, setting, *variation = self.neighbours.split("/")
         return grid, setting.partition("-")[2], *variation
 
     @property
     def in_graph(self) -> bool:
-        """Whether it is timed in a CUDA graph, where PyTorch's copy is no kernel."""
+        """Whether its timer captures a CUDA graph, in which PyTorch's copy is no kernel."""
         return self.config["timing"]["timer"] in GRAPH_TIMERS
 
     @property
     def is_outside(self) -> bool:
-        """Whether its kernel is somebody's, of any file."""
+        """Whether its kernel comes from a file outside this project."""
         return "file" in self.config["kernel"]
 
     @property
     def is_roof(self) -> bool:
-        """Whether its kernel can be a roof: one of kernels/roofs, but not `COPY` in a graph."""
+        """Whether its kernel can be a roof: it is in kernels/roofs and not `COPY` in a graph."""
         target = str(self.config["kernel"].get("_target_"))
         return target.startswith("kernels.roofs.") and not (self.in_graph and self.kernel == COPY)
 
 
 def register() -> None:
-    """Makes the options and their defaults known to Hydra, before any composition."""
-    _by_hydra.cache_clear()  # files may have changed
+    """Registers the options and their defaults in Hydra; call it before composing."""
+    _by_hydra.cache_clear()  # files of conf/ may have changed
     models: dict[str, type[BaseModel]] = {"": Config} | GROUPS
     for group, model in models.items():
         node = {
@@ -121,7 +121,7 @@ def register() -> None:
 
 
 def _check(override: Override) -> None:
-    """Refuses what Hydra would silently ignore, or answer with an error about its own code."""
+    """Raises `UserError` for an override that Hydra would ignore or answer with a useless error."""
     key, line, value = override.key_or_group, str(override.input_line), override.value()
     if not key:
         raise UserError(f"{line} names no option; --help lists those there are")
@@ -139,7 +139,7 @@ def _check(override: Override) -> None:
             text = name.text if isinstance(name, QuotedString) else name
             if isinstance(text, Glob):
                 continue
-            # Hydra would follow a name out of conf/
+            # Hydra would accept a path that leads out of conf/
             parts = text.split("/") if isinstance(text, str) else [""]
             if "schema" in parts or not all(re.fullmatch(FOLDER_NAME, part) for part in parts):
                 raise UserError(f"{line} names no file of conf/{key}/; --help lists them")
@@ -156,7 +156,8 @@ def check_folders(folders: Iterable[Any], given: str) -> None:
     """Checks that folders of configurations exist, and that their files are safe to load.
 
     Raises:
-        UserError: naming the folder or the file; ``given`` is the option as it was typed.
+        UserError: a folder is missing (the message names ``given``, the option as typed), or a
+            file is too large or has too many aliases.
     """
     for folder in folders:
         path = Path(str(folder).removeprefix("file://")).expanduser()
@@ -170,7 +171,7 @@ def check_folders(folders: Iterable[Any], given: str) -> None:
 
 
 def _values_of(override: Override) -> list[str]:
-    """An override as ``key=value``; for a list or a glob, one of these for each value."""
+    """An override as strings ``key=value``: one for each value of its list or glob."""
     key, value = override.get_key_element(), override.value()
     if override.is_delete():
         return [str(override.input_line)]
@@ -186,12 +187,12 @@ def _values_of(override: Override) -> list[str]:
 
 
 def combinations(overrides: Sequence[str]) -> list[list[str]]:
-    """The overrides of each job that a command line asks for, a preset's before those typed.
+    """For each job of a command line its overrides; what was typed overrides a preset's.
 
-    Hydra's context must be entered.
+    Hydra must be initialized.
 
     Raises:
-        UserError: naming the override at fault.
+        UserError: an override is refused; the message names it.
         HydraException: one is not in Hydra's grammar, or there is no such preset.
     """
     parser = OverridesParser.create(config_loader=GlobalHydra.instance().config_loader())
@@ -214,31 +215,31 @@ def combinations(overrides: Sequence[str]) -> list[list[str]]:
 def _of_kernel(
     name: str, names: Sequence[str], found: Mapping[str, Sequence[str]]
 ) -> list[Sequence[str]]:
-    """The values of each override for the kernel ``name``, without those of other ``names``."""
+    """For each override its values for the kernel ``name``; ``names`` are all of the sweep."""
     own: list[Sequence[str]] = []
     for key, values in found.items():
         of = re.match(r"([+~]*kernel\.)([\w-]+)\.", key)
         if key == "kernel":
             own.append([f"kernel={name}"])
-        elif of and of[2] in names:  # as kernel.online.block_size=64
+        elif of and of[2] in names:  # for one kernel, as kernel.online.block_size=64
             own += [[of[1] + one[of.end() :] for one in values]] * (of[2] == name)
-        elif name == OUTSIDE or OUTSIDE not in names or f"{key}=".lstrip("+~") not in PLACED:
+        elif name == OUTSIDE or OUTSIDE not in names or f"{key}=".lstrip("+~") not in OF_OUTSIDE:
             own.append(values)
     return own
 
 
 def options_of(jobs: Sequence[Job]) -> dict[str, Any]:
-    """The options of a whole sweep.
+    """The options in `SHARED`, which all jobs of a sweep have in common.
 
     Raises:
-        UserError: jobs differ in one, or have more points than anybody could want.
+        UserError: jobs differ in one, or have more than `MOST_POINTS` points.
     """
     options = {name: jobs[0].config[name] for name in SHARED}
     for name in SHARED:
         if any(job.config[name] != options[name] for job in jobs):
             raise UserError(f"{name} belongs to the whole sweep and cannot differ between jobs")
     points = sum(len(job.shapes) * len(job.dtypes) * options["rounds"] for job in jobs)
-    if points > MOST_POINTS:  # a dry run estimates the hours of fewer
+    if points > MOST_POINTS:
         raise UserError(
             f"the sweep has {points} points, more than the {MOST_POINTS} that are taken; "
             "choose fewer kernels, shapes or rounds"
@@ -247,10 +248,10 @@ def options_of(jobs: Sequence[Job]) -> dict[str, Any]:
 
 
 def with_roofs(jobs: Iterable[Job]) -> Iterator[Job]:
-    """The jobs, each once, and then a job ``kernel=ROOF`` for each roof that is missing.
+    """The jobs without repetitions, and then a job ``kernel=ROOF`` for each roof that is missing.
 
-    A kernel's file names the operation that is its roof (``roof:``), where that is not the copy.
-    In a CUDA graph the copy is ``copy_triton``.
+    A kernel's file in conf/kernel names its roof by ``roof:``; the default is the copy. In a CUDA
+    graph the job of the copy is ``kernel=copy_triton``.
     """
     found: dict[str, Job] = {}
     for job in jobs:
@@ -267,9 +268,9 @@ def with_roofs(jobs: Iterable[Job]) -> Iterator[Job]:
 
 
 def configuration_of(overrides: Sequence[str]) -> tuple[DictConfig, DictConfig]:
-    """A job's configuration and Hydra's own. Hydra's context must be entered.
+    """A job's configuration, and Hydra's own. Hydra must be initialized.
 
-    Composing takes 150 ms, so jobs that differ only in values share it and set these afterwards.
+    Composing takes 150 ms, so jobs that differ only in values share it; a copy gets the values.
     """
     values = [one for one in overrides if VALUE.match(one)]
     shared, of_hydra = _by_hydra(tuple(one for one in overrides if one not in values))
@@ -277,7 +278,7 @@ def configuration_of(overrides: Sequence[str]) -> tuple[DictConfig, DictConfig]:
     try:
         for override in OverridesParser.create().parse_overrides(values):
             OmegaConf.update(own, override.key_or_group, override.value())
-    except (HydraException, OmegaConfBaseException):  # Hydra says what is wrong
+    except (HydraException, OmegaConfBaseException):  # composing it raises a better message
         return _by_hydra(tuple(overrides))
     return own, of_hydra
 
@@ -286,16 +287,16 @@ def configuration_of(overrides: Sequence[str]) -> tuple[DictConfig, DictConfig]:
 def _by_hydra(overrides: tuple[str, ...]) -> tuple[DictConfig, DictConfig]:
     whole = hydra.compose("config", [*overrides], return_hydra_config=True)
     own = OmegaConf.masked_copy(whole, [str(key) for key in whole if key != "hydra"])
-    OmegaConf.set_struct(own, True)  # it takes no new options
+    OmegaConf.set_struct(own, True)  # refuses options that do not exist
     return own, whole.hydra
 
 
 def compose(overrides: Sequence[str]) -> Job:
-    """One job, composed in Hydra's context and checked.
+    """Composes one job and checks its options. Hydra must be initialized.
 
     Raises:
-        UserError: naming the option at fault.
-        HydraException: it cannot be composed; or `OmegaConfBaseException`.
+        UserError: an option is missing or wrong; the message names it.
+        HydraException, OmegaConfBaseException: it cannot be composed.
     """
     own, of_hydra = configuration_of(overrides)
     choices = of_hydra.runtime.choices
@@ -334,7 +335,7 @@ def compose(overrides: Sequence[str]) -> Job:
 
 
 def _complaint(error: ValidationError) -> str:
-    """The first wrong option, what was given, and what would be right."""
+    """A message with the first wrong option, its value, and what it must be."""
     first = error.errors()[0]
     option, place = ".".join(map(str, first["loc"])), first["loc"]
     if first["type"] == "extra_forbidden":
@@ -349,26 +350,26 @@ def _complaint(error: ValidationError) -> str:
 
 
 def outside_name(file: Path, function: str) -> str:
-    """The name of an outside kernel in rows: its function, after its file if the name is taken."""
+    """An outside kernel's name in rows: FUNCTION, or FILE.FUNCTION if conf/kernel has that name."""
     taken = (CONF / "kernel" / f"{function}.yaml").is_file()
     return f"{file.stem}.{function}" if taken else function
 
 
 def kernel_of_today(name: str, recorded: dict[str, Any]) -> dict[str, Any]:
-    """A recorded kernel's configuration, with the class and the tunables that it has today.
+    """A recorded kernel's configuration, for the class and the tunables that it has today.
 
     Raises:
-        ValueError: its class is none of ``kernels/``; a recording may be anybody's.
+        ValueError: its class is not below ``kernels/``; anybody may have made the recording.
     """
     if not re.fullmatch(r"kernels(\.\w+)+", str(recorded.get("_target_"))):
         raise ValueError("kernel._target_ is no class below kernels")
-    today = read_yaml(CONF / "kernel").get(name.partition("-")[0], recorded)  # no twin's mark
+    today = read_yaml(CONF / "kernel").get(name.partition("-")[0], recorded)  # without ``-TWIN``
     own = {key: recorded.get(key, value) for key, value in today.items() if key not in NOT_TUNABLES}
     return own | {"_target_": today["_target_"]}
 
 
 def _safe(text: str) -> str:
-    """Text as the name of a folder: plain characters, short, and still distinct."""
+    """Text as a folder's name: plain characters, 80 at most; a hash keeps changed ones distinct."""
     plain = re.sub(r"[^\w.,=+-]", "_", text)
     if plain == text and len(text) <= 80:
         return text
@@ -376,7 +377,7 @@ def _safe(text: str) -> str:
 
 
 def reason_of(error: Exception) -> str:
-    """An error of Hydra's, of a file of conf/, or of the system, in the words of this program."""
+    """A message in this program's words for an error of Hydra or OmegaConf."""
     text = on_one_line(str(error))
     if unread := re.match(r"LexerNoViableAltException: (.*?),? \^", text):
         return f"{unread[1]} is not in Hydra's grammar; a value with special characters is quoted"

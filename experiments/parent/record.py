@@ -21,19 +21,19 @@ from experiments.parent.plan import PROTOCOL, Identity, Plan, Point
 DECLARED_FIELDS = ("rows", "cols", "dtype", "model_reads", "model_writes", "model_bytes",
                    "compulsory_bytes", "flops", "exponentials")  # fmt: skip
 PROFILING_LIMIT_S = 600.0
-# A step of an H200's SM clock is 15 MHz, 0.8 % of 1980; one step comes and goes by itself. Beyond
-# two steps a kernel that the SMs limit slows by more than the 1 % that ratios are to resolve.
+# An H200's SM clock changes in steps of 15 MHz, 0.8 % of 1980, and by one step at any time. More
+# than two steps slow a compute-bound kernel by more than the 1 % that ratios must resolve.
 CLOCK_DRIFT = 0.02
-# A point lasts a tenth of a second to a few. NVML reports whole degrees. A card that warms by more
-# than five within a point comes out of idle or loses its cooling; one at work warms by less.
+# A point lasts 0.1 s to a few seconds. A card that warms by more than this (NVML: whole °C) within
+# a point comes out of idle or loses its cooling; a busy card warms by less.
 RAMP_C = 5.0
 
 
 def folder_lock(out: Path) -> AbstractContextManager[object]:
-    """Locks a sweep's folder by its ``.lock`` until the block ends; a crash frees the lock, too.
+    """Locks a sweep's folder by its ``.lock`` until the block ends; a crash releases it, too.
 
     Raises:
-        UserError: the folder cannot be written, or another sweep holds it.
+        UserError: the folder cannot be written, or another sweep has the lock.
     """
     try:
         out.mkdir(parents=True, exist_ok=True)
@@ -47,54 +47,53 @@ def folder_lock(out: Path) -> AbstractContextManager[object]:
 
 
 class Ledger:
-    """All rows below ``out``, and the only writer of them.
+    """All rows below ``out``; nothing else writes them.
 
-    Before each row it checks that all files are as it left them: somebody may have removed them, or
-    the folder with its lock, and another sweep may write there. With ``reads``, for a dry run, it
-    repairs no torn line.
+    Before it appends a row it checks that all files are as it left them: somebody may have removed
+    them, or the folder with its lock, and another sweep may write there. With ``read_only``, for a
+    dry run, it leaves a torn last line in place.
 
     Raises:
-        UserError: a row is malformed; or `OSError`, a file cannot be read or mended.
+        UserError: a row is malformed.
+        OSError: a file cannot be read or repaired.
     """
 
-    def __init__(self, out: Path, reads: bool = False) -> None:
+    def __init__(self, out: Path, read_only: bool = False) -> None:
         self._out = out
         self._latest: dict[Identity, Row] = {}
-        self.highest_mhz: dict[tuple[str, str | None], float] = {}  # SM clock by GPU and mark
-        self._files: dict[Path, tuple[int, int]] = {}  # as this sweep left them: inode and size
-        self._threads, self._count = threading.Lock(), 0
+        self.highest_mhz: dict[tuple[str, str | None], float] = {}  # SM clock by GPU name and mark
+        self._files: dict[Path, tuple[int, int]] = {}  # inode and size as this sweep left them
+        self._mutex, self._count = threading.Lock(), 0
         for path in rows_files(out):
             if path.name != ROWS:
                 raise UserError(f"{path} is a recording, which takes no rows; choose another out=")
             try:
-                if not reads:
+                if not read_only:
                     truncate_torn_line(path)
                 rows = [*read_rows(path)]
-                self._files[path] = _state(path)
+                self._files[path] = _inode_and_size(path)
             except RowsError as error:
                 why = f"{error}; mend or remove that line, or choose another out="
                 raise UserError(why) from None
             for row in rows:
-                self._take(row)
+                self._add(row)
 
     def latest(self, identity: Identity) -> Row | None:
-        """The last attempt at a point, None if there was none."""
+        """The row of the last attempt at a point; None if there was none."""
         return self._latest.get(identity)
 
     def rows_of(self, identities: Iterable[Identity]) -> list[Row]:
-        """The last attempt at each point that has one."""
+        """The last row of each of these points that has one."""
         return [row for one in identities if (row := self.latest(one)) is not None]
 
     def record(self, job: str, row: Row) -> Row:
-        """Appends a row, numbered by its place in the order, to a job's file, and returns it.
-
-        The row is on disk when this returns.
+        """Sets the row's ``sequence``, appends it to a job's file, syncs the file, returns the row.
 
         Raises:
             UserError: it could not be written, or the folder is not as this sweep left it.
         """
         path = self._out / job / ROWS
-        with self._threads:
+        with self._mutex:
             self._files.setdefault(path, (0, 0))
             self.check_unchanged()
             row = row.model_copy(update={"sequence": self._count})
@@ -102,19 +101,20 @@ class Ledger:
                 self._files[path] = append_row(path, row)
             except OSError as error:
                 raise UserError(f"{path}: {error.strerror}") from None
-            self._take(row)
+            self._add(row)
             return row
 
     def check_unchanged(self) -> None:
-        """Makes sure that all rows are still on disk as they were; raises `UserError` if not."""
+        """Raises `UserError` if a file of rows is no longer as this sweep left it."""
         for path, known in self._files.items():
-            if _state(path) != known:
+            if _inode_and_size(path) != known:
                 raise UserError(
                     f"{path} was removed or changed while this sweep was running; run the same "
                     "command again"
                 )
 
-    def _take(self, row: Row) -> None:
+    def _add(self, row: Row) -> None:
+        """Counts a row on disk, and updates the latest attempts and the highest clocks."""
         self._count += 1
         known = self.latest(row.identity)
         if known is None or row.attempt >= known.attempt:
@@ -125,17 +125,17 @@ class Ledger:
 
 
 def append_row(path: Path, row: Row) -> tuple[int, int]:
-    """Adds one row, waits until it is on disk, and gives the file's inode and size."""
+    """Appends a row, waits until it is on disk, and returns the file's inode and size."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a", encoding="utf-8") as file:
         file.write(row.model_dump_json() + "\n")
         file.flush()
         os.fsync(file.fileno())
-        return _state(file.fileno())
+        return _inode_and_size(file.fileno())
 
 
-def _state(file: Path | int) -> tuple[int, int]:
-    """A file's inode and size, zeros where there is none."""
+def _inode_and_size(file: Path | int) -> tuple[int, int]:
+    """A file's inode and size, both 0 if there is no file."""
     try:
         found = os.stat(file)
     except FileNotFoundError:
@@ -144,15 +144,16 @@ def _state(file: Path | int) -> tuple[int, int]:
 
 
 def truncate_torn_line(path: Path) -> None:
-    """Removes a last line that a crash cut short, so that its point is measured again."""
+    """Removes a last line without a newline, which a crash cut short."""
     os.truncate(path, path.read_bytes().rfind(b"\n") + 1)
 
 
 def outcome_of(point: Point, worker: Worker, range_: str = "") -> dict[str, Any]:
-    """Measures a point and returns its outcome; a worker's crash or timeout is one, too.
+    """Has a worker measure a point; returns the row's fields that the measurement decides.
 
-    With ``range_``, the name of a profiler's range, the point is called once in it and not timed.
-    ``wall_s`` is the parent's time for the request, without the start of a new worker.
+    A worker's crash or timeout is an outcome, too. With ``range_``, the name of a profiler range,
+    the kernel is called in that range and not timed. ``wall_s`` is the time of the request; the
+    start of a new worker is not in it.
 
     Raises:
         WorkerError: no worker could be started.
@@ -167,24 +168,24 @@ def outcome_of(point: Point, worker: Worker, range_: str = "") -> dict[str, Any]
     limits = {"sampling": timing["sampling_limit_s"], "compiling": timing["compile_limit_s"]}
     started, began = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), time.perf_counter()
     try:
-        # a profiler may replay a kernel, and keep its memory in between
+        # a profiler may replay a kernel and save its memory in between, so it has another limit
         outcome = worker.request(request, **{"profiling": PROFILING_LIMIT_S} if range_ else limits)
     except WorkerDied as error:
         outcome = {"status": error.status, "reason": str(error)}
     outcome |= {"wall_s": time.perf_counter() - began, "started": started}
     if outcome.pop("sticky", False):
-        worker.stop()  # its CUDA context is lost, and every later point would fail with it
+        worker.stop()  # its CUDA context is lost, or a kernel changed what other kernels use
     return outcome
 
 
 def suspicions(row: Mapping[str, Any], highest_mhz: float | None) -> list[str]:
-    """Every reason to distrust a timed row, one sentence each; its first word is the kind.
+    """Every reason to distrust a timed row, such as ``shared: 1 other compute process``.
 
     A suspect row is kept, and its point is measured once more: the last attempt counts.
 
     Args:
-        row: The outcome's fields as a row has them.
-        highest_mhz: The highest SM clock this sweep saw on the card before, if any.
+        row: Fields of a row, as `outcome_of` returns them.
+        highest_mhz: The highest SM clock that earlier rows of this sweep have on the card, if any.
     """
     if row.get("time_us") is None:
         return []
@@ -211,25 +212,25 @@ def row_of(
 
     An outcome that no row can hold, such as a time below zero, makes a row with status crashed.
     """
-    timing, there = point.job.config["timing"], worker.handshake
+    timing, handshake = point.job.config["timing"], worker.handshake
     known = None if ledger is None else ledger.latest(point.identity)
-    card = point.gpu, there["environment"].get("mark")
+    card = point.gpu, handshake["environment"].get("mark")
     highest_mhz = None if ledger is None else ledger.highest_mhz.get(card)
-    # config.json is of the latest command; the row keeps what is needed to repeat it.
+    # a later command may replace config.json, so the row itself holds what repeats it
     provenance = {
         "target": point.variant["target"],
         "source": point.variant["source"],
         "protocol": {name: timing[name] for name in PROTOCOL},
         "seed": point.job.config["seed"],
     }
-    if packages := point.variant["packages"]:  # the variant's own, beside torch and Triton
+    if packages := point.variant["packages"]:  # versions of the variant's own libraries
         provenance["packages"] = packages
     fields = {
         "attempt": known.attempt + 1 if known else 1,
         "sweep": sweep,
         "kernel": point.job.kernel,
-        "host_cards": there.get("host_cards"),
-        "environment": there["environment"] | provenance,
+        "host_cards": handshake.get("host_cards"),
+        "environment": handshake["environment"] | provenance,
         "model_formula": point.variant["formula"],
         **{name: getattr(point, name) for name in ("key", "card", "round", "device", "gpu")},
         **{name: point.variant[name] for name in ("operation", "roof", "params")},
@@ -240,14 +241,14 @@ def row_of(
         return validated(Row, outcome | {"suspect": suspicions(outcome, highest_mhz)} | fields)
     except ValueError as error:
         crash = {"status": "crashed", "reason": f"the worker's answer makes no row: {error}"}
-        unsaid = dict.fromkeys(["model_formula", *DECLARED_FIELDS[3:]])  # they may be what is wrong
-        return validated(Row, crash | fields | unsaid)
+        empty = dict.fromkeys(["model_formula", *DECLARED_FIELDS[3:]])  # one of them may be wrong
+        return validated(Row, crash | fields | empty)
 
 
 def sweep_name(out: Path) -> str:
-    """The sweep's name, given once to a folder and kept when it moves.
+    """The name of the folder's sweep, from ``sweep.json``; makes it if there is none.
 
-    It ends in a random token: two folders of one name are two sweeps, in rows and for a tracker.
+    It ends in a random token, so that two folders of the same name are two sweeps.
     """
     path = out / "sweep.json"
     known = read_object(path)
@@ -258,13 +259,13 @@ def sweep_name(out: Path) -> str:
 
 
 def save_plan(plan: Plan, out: Path) -> None:
-    """Writes what each variant declares, and each job's configuration, beside the rows."""
+    """Writes ``variants.json``, and the ``config.json`` of each job."""
     path = out / "variants.json"
     variants = read_object(path)
     for job in plan.jobs:
         declared = {k: v for k, v in plan.variants[job.name].items() if k != "points"}
         variants[job.label] = {"kernel": job.kernel, **declared}
-        # where the folder and a kernel's file lie concerns this machine alone
+        # without the paths of this machine
         kernel = dict(job.config["kernel"])
         if "file" in kernel:
             kernel["file"] = Path(kernel["file"]).name
@@ -274,7 +275,7 @@ def save_plan(plan: Plan, out: Path) -> None:
 
 
 def read_object(path: Path) -> dict[str, Any]:
-    """A file's object; empty where there is no file or a crash cut it short."""
+    """The JSON object in a file; empty if there is no file, or a crash cut it short."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, ValueError):
@@ -283,5 +284,5 @@ def read_object(path: Path) -> dict[str, Any]:
 
 
 def write_json(path: Path, value: Mapping[str, Any]) -> None:
-    """Writes a file as a whole or not at all."""
+    """Writes a JSON object to a file, as a whole or not at all."""
     write_file(path, json.dumps(value, indent=1, ensure_ascii=False) + "\n")

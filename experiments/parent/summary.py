@@ -1,4 +1,4 @@
-"""What a sweep shows its user: the points of a dry run, the progress, and the table at its end."""
+"""What a sweep prints: a dry run's estimate, the progress, and the table at the end."""
 
 import math
 import re
@@ -22,17 +22,18 @@ from experiments.data.statistics import unconverged
 from experiments.parent.plan import Point
 
 PLAIN_WIDTH = 160  # columns where there is no terminal
-PRINTED = 66  # rows that still fit a screen; the table on disk has all
+PRINTED = 66  # lines of the table to print; the file has all
 COLUMNS = ("dtype", "M×N", "kernel", "time µs", "95 %", "GB/s", "of roof", "× torch",
            "× best other", "traffic", "status")  # fmt: skip
-INTERVAL = re.compile(r" \([\d.e+-]+–[\d.e+-]+\)")  # behind a number
+INTERVAL = re.compile(r" \([\d.e+-]+–[\d.e+-]+\)")  # in a cell, after its number
+# which column to leave out next if a table is too wide; "intervals" are those inside cells
 DROP_ORDER = ("traffic", "95 %", "intervals", "GB/s", "dtype", "× best other", "× torch", "of roof")
-WRAPPED = {"kernel": 24, "status": 30, "verdict": 30}  # what is longer takes several lines
+WRAPPED = {"kernel": 24, "status": 30, "verdict": 30}  # widest that these columns get; longer wraps
 LEFT_ALIGNED = ("dtype", "M×N", "traffic", "× best other", *WRAPPED)
 
 
 def print_estimate(points: Sequence[Point]) -> None:
-    """Prints how many points each kernel has and how long they may take, then the sums."""
+    """Prints the number of points and the estimated minutes of each kernel, then the totals."""
     kernels, cards = defaultdict[str, list[Point]](list), defaultdict[int, float](float)
     for point in points:
         kernels[point.job.label].append(point)
@@ -45,15 +46,12 @@ def print_estimate(points: Sequence[Point]) -> None:
     rounds = len({point.round for point in points})
     visits = f" in {rounds} rounds, one whole round after another" if rounds > 1 else ""
     on = f" on {len(cards)} cards" if len(cards) > 1 else ""
-    minutes = max(cards.values(), default=0) / 60  # cards work side by side
+    minutes = max(cards.values(), default=0) / 60  # cards work at the same time
     print(f"{len(points)} points to measure{visits}{on}, about {minutes:.1f} minutes")
 
 
 class Progress(Bar):
-    """Points done, time left, the current point and the last result; thread-safe.
-
-    A live line on a terminal, plain lines elsewhere.
-    """
+    """Progress of a sweep: a live line on a terminal, plain lines elsewhere. Thread-safe."""
 
     def __init__(self, total: int, done_before: int) -> None:
         console = Console(stderr=True, force_jupyter=False)
@@ -70,12 +68,12 @@ class Progress(Bar):
         if done_before:
             self.note(f"{done_before} points already done, {total} to measure")
 
-    def begins(self, point: Point) -> None:
-        """Shows the point that is being measured."""
+    def began(self, point: Point) -> None:
+        """Shows a point whose measurement has begun."""
         self.update(self._all, description=escape(str(point)))
 
-    def ends(self, point: Point, row: Row) -> None:
-        """Shows a point's result, and advances the bar."""
+    def ended(self, point: Point, row: Row) -> None:
+        """Shows the result of a point, and advances the bar."""
         untimed = "checked, not timed" if row.status == "ok" else row.status.replace("_", " ")
         line = f"{point}: {untimed if row.time_us is None else time_text(row.time_us) + ' µs'}"
         self.update(self._all, advance=1, description=escape(line))
@@ -85,7 +83,7 @@ class Progress(Bar):
             self.note(f"{self.tasks[0].completed:.0f}/{self.tasks[0].total} {line}")
 
     def note(self, line: str) -> None:
-        """Prints a line as it is: rich would wrap and colour a plain log's lines."""
+        """Prints a line unchanged: by default rich would wrap and colour it, in a log too."""
         line = printable(line)
         self.console.print(line, markup=False, highlight=False, emoji=False, soft_wrap=True)
 
@@ -93,12 +91,12 @@ class Progress(Bar):
 def print_summary(
     rows: Sequence[Row], labels: Mapping[str, str], out: Path, spent: str, warnings: Sequence[str]
 ) -> None:
-    """Prints the table, how the time was ``spent``, and where everything is.
+    """Prints the table, the line ``spent``, the warnings, and the paths of the files.
 
-    ``labels`` maps a key to the kernel and the tunables that were set. The whole table goes to a
-    file. If it cannot be written, that is a warning: the rows are on disk and decide the status.
+    ``labels`` maps a row's key to the kernel and the tunables that were set. The whole table goes
+    to ``out/table.md``; if that cannot be written, a warning says so.
     """
-    # a roof is listed among its kernels; several operations are listed one after the other
+    # the rows of a roof are listed among its kernels'; other operations one after another
     several = len({r.operation for r in rows} - {r.roof for r in rows}) > 1
     places = ("dtype", "cols", "rows", "round", *["operation"] * several)
     ordered = sorted(
@@ -136,7 +134,7 @@ def print_summary(
 
 
 def _best_settings(rows: Sequence[Row], labels: Mapping[str, str]) -> Iterator[str]:
-    """For kernels that ran with several settings the fastest at each shape, a line each."""
+    """A line for each shape and kernel with several settings: the fastest one, and its lead."""
     times = defaultdict[tuple[Any, ...], dict[str, float]](dict)
     for row in filter(timed, rows):
         mine = times[row.kernel, row.dtype, row.rows, row.cols]
@@ -150,11 +148,8 @@ def _best_settings(rows: Sequence[Row], labels: Mapping[str, str]) -> Iterator[s
 
 
 def print_table(names: Sequence[str], lines: Sequence[Sequence[str]]) -> None:
-    """Prints the columns that are not empty; where they are too wide without some of `DROP_ORDER`.
-
-    No cell of the others is cut off, and the last line says what is left out.
-    """
-    console = Console(force_jupyter=False)  # a notebook's cells hold what is returned
+    """Prints the non-empty columns, less those of `DROP_ORDER` that do not fit; names these."""
+    console = Console(force_jupyter=False)  # plain text in notebooks, too
     if not console.is_terminal:
         console = Console(width=PLAIN_WIDTH, force_jupyter=False)
     columns = {name: [line[i] for line in lines] for i, name in enumerate(names)}
@@ -185,7 +180,7 @@ def print_table(names: Sequence[str], lines: Sequence[Sequence[str]]) -> None:
 
 
 def _widths(columns: Mapping[str, Sequence[str]]) -> dict[str, int]:
-    """How wide each column of a table is at least."""
+    """The width of each column in characters; columns in `WRAPPED` have at most theirs."""
     return {
         name: min(max(map(len, (name, *cells))), WRAPPED.get(name, PLAIN_WIDTH))
         for name, cells in columns.items()
@@ -193,6 +188,7 @@ def _widths(columns: Mapping[str, Sequence[str]]) -> dict[str, int]:
 
 
 def _cells(row: Row, own: Mapping[str, Any], label: str) -> list[str]:
+    """The cells of a row, by `COLUMNS`; ``own`` has what `derived` and `compared` give for it."""
     share, above, times = own["fraction_of_roof"], own["above_roof"], ["", "", ""]
     if (gbps := own["effective_gbps"]) is not None and row.time_us is not None:
         # an implausible time is not shown
@@ -217,18 +213,18 @@ def _cells(row: Row, own: Mapping[str, Any], label: str) -> list[str]:
 
 
 def interval(line: Mapping[str, Any], name: str, scale: float = 1, unit: str = "") -> str:
-    """A number of `compared` with its interval; empty where there is none."""
+    """A ratio of `compared` times ``scale``, such as ``1.03 (1.01–1.05)``; "" if it is NaN."""
     value, low, high = (scale * line[f"{name}{end}"] for end in ("", "_low", "_high"))
     return "" if math.isnan(value) else f"{value:.3g}{unit} ({low:.3g}–{high:.3g})"
 
 
 def time_text(value: float) -> str:
-    """A time as a person writes it: 4.27, 76.8, 76,830."""
+    """A time rounded for print, such as 4.27, 76.8 or 76,830."""
     return f"{value:.2f}" if value < 10 else f"{value:.1f}" if value < 1000 else f"{value:,.0f}"
 
 
 def time_spent(measured: Sequence[Row], elapsed_s: float) -> str:
-    """How the wall time of this run was spent; the rest is planning, inputs and checks."""
+    """A line on the wall time of this run: sampling, compiling, the rest (checks, inputs, plan)."""
     if not measured:
         return f"nothing to measure; {elapsed_s:.1f} s"
     sampling_s = sum(row.sampling_s or 0.0 for row in measured)

@@ -1,6 +1,6 @@
-"""A worker, ``python -m experiments.worker auto [prepare] SOCKET``, a child of the sweep.
+"""A worker process, started by a sweep: ``python -m experiments.worker DEVICE [prepare] SOCKET``.
 
-Requests and answers are JSON objects, one per line of the socket.
+SOCKET is an inherited file descriptor. Each line on it is a request or an answer, in JSON.
 """
 
 import contextlib
@@ -24,12 +24,12 @@ PR_SET_PDEATHSIG = 1
 def main() -> None:
     """Sends its device and environment, then answers requests until the socket is closed.
 
-    Linux kills it when its parent is gone, however the parent ended: an orphan would go on using
-    the card beside the sweep that resumes.
+    Linux kills it when its parent ends, in any way: an orphan would still use the card while the
+    resumed sweep measures.
     """
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    sys.stdout = sys.stderr  # which takes any character, and hands lines to the log at once
+    sys.stdout = sys.stderr  # which encodes any character, and writes each line to the log at once
     _, device_asked, *prepare, descriptor = sys.argv
     parent = socket.socket(fileno=int(descriptor))
     parent.set_inheritable(False)
@@ -43,18 +43,18 @@ def main() -> None:
     except RuntimeError as error:
         send(error=str(error))
         return
-    # torch and the kernels are imported only now that the interpreter is chosen
+    # `choose_device` has decided about Triton's interpreter; only now may kernels be imported
     from experiments.worker.describe import describe, inspect
     from experiments.worker.measure import measure
     from experiments.worker.trial import Equipment, check_file
 
-    gc.freeze()  # the imports' objects stay: the collector need not look at them again
+    gc.freeze()  # the garbage collector skips the objects of the imports, which stay
     device = machine.device
     about = {"environment": machine.environment, "host_cards": machine.host_cards}
     send(device=dataclasses.asdict(device), **about)
     equipment = functools.cache(lambda: Equipment(machine))  # made on first use: it takes memory
     if prepare:
-        with contextlib.suppress(Exception):  # a measured point raises it again, and gets a row
+        with contextlib.suppress(Exception):  # the first point raises it again; its row says so
             equipment().flush()
 
     def announce(stage: str) -> None:
@@ -78,7 +78,7 @@ def main() -> None:
             reply = {"error": str(error)}
         except Exception as error:  # a kernel's own declarations may raise anything
             if request["do"] == "measure":
-                raise  # the worker dies of it, and another one takes the next point
+                raise  # ends this worker; the parent starts another for the next point
             reply = {"error": f"it fails with {anonymous(error)}"}
         send(reply=reply, number=request["number"])
 

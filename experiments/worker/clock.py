@@ -1,6 +1,6 @@
-"""The clock, and the state of this process that a kernel could change.
+"""The clocks that timers use, and a check whether a kernel changed this process for others.
 
-Import this before any kernel. Timers then use the original functions even if a kernel's module
+Import this before any kernel. Timers then call the original functions even if a kernel's module
 replaces them, and `changes` names the functions and settings that it changed.
 """
 
@@ -18,24 +18,24 @@ record: Callable[[Any], None] = Event.record
 query: Callable[[Any], bool] = Event.query
 elapsed_ms: Callable[[Any, Any], float] = Event.elapsed_time
 synchronize: Callable[[], None] = torch.cuda.synchronize
-spin: Callable[[int], None] = torch.cuda._sleep  # keeps the card busy for so many cycles
+spin: Callable[[int], None] = torch.cuda._sleep  # enqueues a kernel that runs this many cycles
 
-# Modules and classes whose functions references, timers and other kernels call.
+# Modules and classes with functions that references, timers or other kernels call, too.
 WATCHED: tuple[Any, ...] = (
     *(torch, torch.Tensor, torch.nn.functional, torch.cuda, torch.cuda.Event, torch.special),
     *(time, sys.modules[__name__]),
 )
-REPLACED_BY_PYTORCH = {"manual_seed"}  # by torch.compile, when it is first used
+REPLACED_BY_PYTORCH = {"manual_seed"}  # the first torch.compile replaces it
 
 
 def elapsed_us(start: Any, end: Any) -> float:
-    """The card's time between two recorded events."""
+    """The time in µs between two recorded CUDA events, by the card's clock."""
     return float(elapsed_ms(start, end)) * 1e3
 
 
 def state() -> dict[str, Any]:
-    """The settings that change what kernels cost or answer, and the functions everybody calls."""
-    tiny = torch.full((1,), 1e-40, dtype=torch.float32, device="cpu")
+    """By name the settings that affect kernels' times or answers, and the `WATCHED` functions."""
+    tiny = torch.full((1,), 1e-40, dtype=torch.float32, device="cpu")  # a subnormal number
     found: dict[str, Any] = {
         "the number of threads": torch.get_num_threads(),
         "the default dtype": torch.get_default_dtype(),
@@ -57,7 +57,7 @@ def state() -> dict[str, Any]:
 
 
 def changes(before: Mapping[str, Any]) -> str:
-    """Names what differs from an earlier `state`, at most three things; empty if nothing does."""
+    """The names of at most three things that differ from an earlier `state`; "" if none do."""
     now = state()
     names = [k for k, v in before.items() if v is not now[k] and (callable(v) or v != now[k])]
     return ", ".join(sorted(names)[:3])

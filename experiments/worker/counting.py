@@ -1,7 +1,7 @@
-"""Counts memory traffic: executes one call of a kernel and adds up all of its requests.
+"""Counts memory traffic: executes one call of a kernel on the CPU and adds up its requests.
 
-A dispatch mode sees PyTorch's operations, the interpreter's builder Triton's. Lanes that are masked
-off request nothing, and an atomic is a load and a store.
+A dispatch mode intercepts PyTorch's operations, and the wrapped builder of Triton's interpreter
+those of Triton. Lanes that are masked off request nothing; an atomic is a load and a store.
 """
 
 import importlib
@@ -31,14 +31,15 @@ NOT_COUNTABLE = {
     "inductor": "Inductor writes other code for a GPU than for the CPU of a count",
 }
 NOMINAL = "nominal: one operation of the library, taken to read and write once"
-# Of each row of `self` these operations read as many elements as the named argument has in a row;
-# those of SHAPED read only its shape.
+# These operations read a part of each row of their argument `self`: as many elements as a row of
+# the argument named here has. Those in SHAPE_ONLY read no element of `self`.
 PICKING = {"gather": "index", "nll_loss_forward": "target"}
-SHAPED = ("nll_loss_backward",)
+SHAPE_ONLY = ("nll_loss_backward",)
 NO_REQUESTS = dict.fromkeys(("loads", "stores", "load_bytes", "store_bytes"), 0)
+# operations that write their argument and do not read it
 OVERWRITERS = ("copy_", "fill_", "zero_", "normal_", "uniform_", "random_", "exponential_")
-# All forms of access, block pointers and descriptors too, end in these methods of the interpreter's
-# builder. For each: its requests, and which of its arguments are the pointers and the mask.
+# Every Triton access, by block pointers and descriptors too, calls one of these methods of the
+# interpreter's builder. For each: its requests, and the indices of its pointers and its mask.
 ACCESSES: dict[str, tuple[tuple[str, ...], int, int | None]] = {
     "create_masked_load": (("load",), 0, 1),
     "create_masked_store": (("store",), 0, 2),
@@ -48,7 +49,7 @@ ACCESSES: dict[str, tuple[tuple[str, ...], int, int | None]] = {
 
 
 def count(name: str, kernel: Kernel, shape: Shape, dtype: torch.dtype, device: Device) -> Count:
-    """The record of a kernel called ``name`` at a point; the device is a CPU."""
+    """The record of one call of a kernel at a point; ``name`` is its label, the device a CPU."""
     operation, traffic = kernel.operation, kernel.traffic()
     sizes = operation.sizes(shape)
     reads, writes = traffic.elements(sizes)
@@ -85,15 +86,15 @@ def count(name: str, kernel: Kernel, shape: Shape, dtype: torch.dtype, device: D
 def difference(kernel: Kernel, sizes: Mapping[str, int], tensors: Sequence[Any]) -> str | None:
     """How a count differs from the model: ``reads 48 elements where the model says MN, 24``.
 
-    None where all is equal. Tensors of the point's dtype are compared in elements, those of a dtype
-    of their own in bytes. ``sizes`` are by symbol, ``tensors`` as `requested` gives them.
+    None if it does not. Tensors of the point's dtype are compared in elements, those with a dtype
+    of their own in bytes. ``sizes`` has the value of each symbol; `requested` returns ``tensors``.
     """
     operation, traffic = kernel.operation, kernel.traffic()
     arrays, triton = (*operation.inputs, *operation.outputs), kernel.backend == "triton"
-    # the loss has the point's dtype if PyTorch's operations or a peer make it
-    either = triton and not kernel.packages
-    in_bytes = {a.name for a in arrays if a.dtype is not None and (either or not a.either)}
-    if triton and traffic.further:  # it may keep more beside the arrays, as float32
+    # an output that may have either dtype has the point's, unless a Triton kernel of ours makes it
+    own_dtype = triton and not kernel.packages
+    in_bytes = {a.name for a in arrays if a.dtype is not None and (own_dtype or not a.either)}
+    if triton and traffic.further:  # the kernel may have further tensors, of float32
         in_bytes |= {t["name"] for t in tensors} - {a.name for a in arrays}
     parts = []
     for verb, kind, unit, model in (
@@ -111,11 +112,10 @@ def difference(kernel: Kernel, sizes: Mapping[str, int], tensors: Sequence[Any])
 
 
 def requested(kernel: Kernel, *inputs: torch.Tensor) -> list[dict[str, Any]]:
-    """All that one call of a kernel on its inputs, on the CPU, asks of memory.
+    """The memory requests of one call of a kernel on these inputs, on the CPU.
 
     Returns:
-        For each tensor that is touched its ``name`` and ``dtype``, the elements in ``loads`` and
-        ``stores``, and ``load_bytes`` and ``store_bytes``, as a count record has them.
+        The fields of a `TensorCount` for each tensor that the call reads or writes.
     """
     call, operation = kernel.prepare(*inputs), kernel.operation
     recorder = Recorder({a.name: x for a, x in zip(operation.inputs, inputs, strict=True)})
@@ -127,25 +127,25 @@ def requested(kernel: Kernel, *inputs: torch.Tensor) -> list[dict[str, Any]]:
 
 
 class Recorder(TorchDispatchMode):
-    """Adds up the requests of a call on named inputs.
+    """Adds up the memory requests of a call on named inputs.
 
-    An operation of PyTorch's reads each tensor it is given once and writes each tensor it makes
-    once. Views move nothing; what an operation overwrites (``out=``, ``copy_``, ``fill_``) it only
-    writes, what it updates in place it reads and writes. Operations that touch a part of a tensor
-    count as if they touched it whole, but for `PICKING`, which count the elements that they read.
+    A PyTorch operation reads each argument once and writes each new result once. Views move
+    nothing; an argument that is overwritten (``out=``, ``copy_``, ``fill_``) is only written, one
+    that is updated in place is read and written. Operations on a part of a tensor count as if on
+    all of it, except those in `PICKING`, which count the elements that they read.
     """
 
     def __init__(self, inputs: Mapping[str, torch.Tensor]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self._interpreting = False  # the interpreter's work on its arguments is not traffic
-        # Tensors by the address of their memory; held, so that no other is given the address
+        self._interpreting = False  # PyTorch calls inside Triton's interpreter are not traffic
+        # tensors by the address of their memory; a reference keeps others from getting the address
         self._tensors: dict[int, torch.Tensor] = {}
         self._found: dict[int, dict[str, Any]] = {}
         self._inputs = {*inputs}
         for name, x in inputs.items():
-            self.meet(name, x)
+            self.register(name, x)
 
-    def meet(self, name: str, tensor: torch.Tensor) -> bool:
+    def register(self, name: str, tensor: torch.Tensor) -> bool:
         """Registers a tensor's memory under a name; returns whether it is new."""
         address = tensor.untyped_storage().data_ptr()
         if address in self._tensors:
@@ -155,18 +155,18 @@ class Recorder(TorchDispatchMode):
         return True
 
     def rename(self, tensor: torch.Tensor, name: str) -> None:
-        """Gives the memory of a tensor another name, unless it is an input's."""
+        """Renames the memory of a tensor, unless an input lies there."""
         one = self._found.get(tensor.untyped_storage().data_ptr())
         if one is not None and one["name"] not in self._inputs:
             one["name"] = name
 
     def totals(self) -> list[dict[str, Any]]:
-        """The tensors that were touched."""
+        """The requests to each tensor that has any."""
         return [one for one in self._found.values() if one["loads"] or one["stores"]]
 
     @contextmanager
     def recording(self) -> Iterator[None]:
-        """Takes down every operation of PyTorch and every Triton program inside the block."""
+        """Counts the requests of PyTorch operations and Triton programs inside the block."""
         with ExitStack() as active:
             with suppress(ImportError):
                 runtime = importlib.import_module("triton.runtime.interpreter")
@@ -187,7 +187,7 @@ class Recorder(TorchDispatchMode):
     def _access(
         self, original: Any, kinds: Sequence[str], pointers_at: int, mask_at: int | None
     ) -> Any:
-        """A method of the interpreter's builder that notes the addresses of its active lanes."""
+        """Wraps a method of the interpreter's builder to count its requests, as in `ACCESSES`."""
 
         def access(builder: Any, *arguments: Any, **options: Any) -> Any:
             pointers = arguments[pointers_at]
@@ -201,7 +201,7 @@ class Recorder(TorchDispatchMode):
                 inside = (addresses >= address) & (addresses < end)
                 self._add(address, kinds, int(inside.sum()) * width, tensor.itemsize)
                 addresses = addresses[~inside]
-            if addresses.size:  # memory that no tensor of the call owns
+            if addresses.size:  # they are in no registered tensor
                 other = {"name": "other", "dtype": f"{width} bytes", **NO_REQUESTS}
                 self._found.setdefault(-width, other)
                 self._add(-width, kinds, addresses.size * width, width)
@@ -212,40 +212,40 @@ class Recorder(TorchDispatchMode):
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        """Executes an operation and notes what it moved."""
+        """Executes a PyTorch operation and counts its requests."""
         if self._interpreting:
             return func(*args, **(kwargs or {}))
         name, schema = func._schema.name.partition("::")[2], func._schema
         given = dict(zip((a.name for a in schema.arguments), args, strict=False)) | (kwargs or {})
-        loads, stores = self._asked(name, schema, given)
+        loads, stores = self._reads_and_writes(name, schema, given)
         result = func(*args, **(kwargs or {}))
         for index, one in enumerate(result if isinstance(result, tuple | list) else (result,)):
             part = schema.returns[min(index, len(schema.returns) - 1)].name
             for tensor in _tensors(one):
-                if self.meet(f"{name}.{part}" if part else name, tensor):
+                if self.register(f"{name}.{part}" if part else name, tensor):
                     stores += [] if "empty" in name else [tensor]
         if stores or not _tensors(result):
-            # else a view, or memory that nothing has been written to yet
+            # otherwise it made a view, or memory that it has not written
             for kind, tensors in (("load", loads), ("store", stores)):
-                for x in tensors:  # a broadcast element is touched once
+                for x in tensors:  # elements of a broadcast axis (stride 0) count once
                     sizes = [n for n, stride in zip(x.shape, x.stride(), strict=True) if stride]
                     size = prod(sizes) * x.itemsize if x.numel() else 0
                     self._add(x.untyped_storage().data_ptr(), (kind,), size, x.itemsize)
         return result
 
-    def _asked(
+    def _reads_and_writes(
         self, name: str, schema: Any, given: Mapping[str, Any]
     ) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
-        """The tensors among an operation's arguments that it reads, and those that it writes."""
+        """Those tensors among an operation's arguments that it reads, and those that it writes."""
         loads: list[torch.Tensor] = []
         stores: list[torch.Tensor] = []
-        model = name.startswith("new_") or name.endswith("_like")  # for shape and dtype alone
+        template = name.startswith("new_") or name.endswith("_like")  # gives only shape and dtype
         for argument in schema.arguments:
             written = argument.alias_info is not None and argument.alias_info.is_write
-            unread = model or (written and (argument.is_out or name in OVERWRITERS))
-            unread |= argument.name == "self" and name in SHAPED
+            unread = template or (written and (argument.is_out or name in OVERWRITERS))
+            unread |= argument.name == "self" and name in SHAPE_ONLY
             for tensor in _tensors(given.get(argument.name)):
-                self.meet(argument.name, tensor)  # if new here, it was made before the call
+                self.register(argument.name, tensor)  # one made before the block is new here
                 stores += [tensor] if written else []
                 if argument.name == "self" and name in PICKING:
                     tensor = tensor[:, : given[PICKING[name]][:1].numel()]
@@ -253,6 +253,7 @@ class Recorder(TorchDispatchMode):
         return loads, stores
 
     def _add(self, address: int, kinds: Sequence[str], size: int, width: int) -> None:
+        """Adds requests of ``size`` bytes, in elements of ``width`` bytes, to a tensor."""
         for kind in kinds:
             self._found[address][f"{kind}_bytes"] += size
             self._found[address][f"{kind}s"] += size // width

@@ -1,4 +1,4 @@
-"""Describes what a job would run without running it, so that errors show before measuring."""
+"""Builds kernels from configurations and describes jobs, so that errors show before measuring."""
 
 import ast
 import dataclasses
@@ -25,20 +25,20 @@ from kernels.device import Device
 from kernels.kernel import Kernel, Operation
 from kernels.traffic import evaluate, formula
 
-PACKAGE = "kernels"  # whose code decides what a variant does
-UNHASHED = ("torch", "triton")  # not hashed: the key has their versions
+PACKAGE = "kernels"
+UNHASHED = ("torch", "triton")  # their versions are in the key instead
 STANDARD, SITES = sysconfig.get_path("stdlib"), {"site-packages", "dist-packages"}
 
 
 def build_kernel(config: Mapping[str, Any]) -> Kernel:
-    """The kernel of a configuration, by its ``_target_`` and tunables, or by its ``file``.
+    """The kernel that a configuration names by ``_target_`` and tunables, or by ``file``.
 
     Raises:
         UserError: that is not a kernel, or a tunable is unknown or out of range.
     """
     target = str(config.get("_target_"))
     if "file" in config:
-        kind, tunables = outside.found(config)
+        kind, tunables = outside.kernel_class(config)
     else:
         kind, tunables = _class(target), {k: v for k, v in config.items() if k != "_target_"}
     if not (isinstance(kind, type) and issubclass(kind, Kernel)):
@@ -55,8 +55,8 @@ def build_kernel(config: Mapping[str, Any]) -> Kernel:
 
 
 def _class(target: str) -> Any:
-    """The class of this project that a target names."""
-    # checked before anything is imported: no module outside of this project may run
+    """The class of this project that a ``_target_`` names; raises `UserError` if there is none."""
+    # check this before the import: no module outside this project may run
     if not (ROOT / target.partition(".")[0]).is_dir():
         raise UserError(
             f"_target_ {target} is not in this project; it must name a class in kernels/, as in "
@@ -69,14 +69,14 @@ def _class(target: str) -> Any:
 
 
 def describe(job: dict[str, Any], device: Device) -> dict[str, Any]:
-    """A job's operation, declarations and points.
+    """Describes what a job would run: `Point.variant`, with a `Point.declared` for each point.
 
     Args:
-        job: ``kernel`` (its configuration), ``shapes`` (pairs) and ``dtypes`` (names).
-        device: Where it would run.
+        job: ``kernel`` (its configuration), ``shapes`` (pairs M, N) and ``dtypes`` (names).
+        device: The device that would run it.
 
     Raises:
-        UserError: see `build_kernel`; also a backend without a tolerance.
+        UserError: see `build_kernel`; or the kernel's backend has no tolerance.
     """
     kernel = build_kernel(job["kernel"])
     if kernel.backend not in TOLERANCES:
@@ -126,18 +126,19 @@ def describe(job: dict[str, Any], device: Device) -> dict[str, Any]:
 
 
 def inspect(kernel: dict[str, Any]) -> dict[str, Any]:
-    """What a file from outside contains; ``kernel`` is like ``conf/kernel/outside.yaml``.
+    """The kernels in a file from outside; ``kernel`` has the keys of ``conf/kernel/outside.yaml``.
 
     Returns:
-        ``functions``, the names of its kernels (for an `Operation` class, of all its kernels in the
-        file), and ``rivals``, the configurations in ``conf/kernel`` of the same operation that say
-        who made them and whose distributions are installed.
+        ``functions``: the function that ``kernel`` names or, if that is an `Operation` class, the
+        file's kernels of this operation. ``rivals``: the names in ``conf/kernel`` of kernels of the
+        same operation with a ``by`` whose packages are installed; none for an `Operation` class.
     """
     name, path = str(kernel.get("function")), Path(str(kernel.get("file")))
     module = outside.import_file(path)
     found = getattr(module, name, None)
     if isinstance(found, type) and issubclass(found, Operation):
-        operations = {k: getattr(one, "operation", None) for k, one in outside.own(module).items()}
+        defined = outside.defined_in(module).items()
+        operations = {key: getattr(one, "operation", None) for key, one in defined}
         functions = [key for key, one in operations.items() if isinstance(one, found)]
         if not functions:
             raise UserError(f"{path.name}: no Kernel class has the operation {name}")
@@ -153,16 +154,17 @@ def inspect(kernel: dict[str, Any]) -> dict[str, Any]:
 
 
 def backend(kernel: Kernel, device: Device) -> str:
-    """The backend as rows spell it: Triton on a CPU is ``interpreter``."""
+    """The backend as in rows: Triton on a CPU is ``interpreter``."""
     if kernel.backend == "triton" and device.kind == "cpu":
         return "interpreter"
     return kernel.backend
 
 
 def source_hash(module: str) -> str:
-    """Hash of a module's source and of all it imports, directly or not, that is not installed.
+    """A hash of the sources of a module and of all that it imports, directly or not.
 
-    It is part of a row's key, so that edited code never reuses a stale row. Nothing is imported.
+    Installed packages are left out. The hash is part of a row's key: after an edit a point is
+    measured again. Nothing is imported.
     """
     found: dict[str, bytes | None] = {}
     waiting = [module]
@@ -172,7 +174,7 @@ def source_hash(module: str) -> str:
             continue
         path, above = _file(name), name.rpartition(".")[0]
         found[name] = source = None if path is None else path.read_bytes()
-        if name.partition(".")[0] != PACKAGE:  # its folders count where they are named themselves
+        if name.partition(".")[0] != PACKAGE:  # whose __init__ files count only if imported by name
             waiting.append(above)
         if path is not None and source is not None and path.suffix == ".py":
             waiting += _imports(name if path.stem == "__init__" else above, source)
@@ -184,10 +186,10 @@ def source_hash(module: str) -> str:
 
 
 def _file(name: str) -> Path | None:
-    """The file of a module; None if it has none, as a folder without __init__, or is installed."""
+    """A module's file; None if it is installed, or has none (such as a folder without __init__)."""
     top, *below = name.split(".")
     spec = None if top in UNHASHED else importlib.util.find_spec(top)
-    for part in below:  # no module is imported
+    for part in below:  # part by part, since find_spec of a dotted name would import its parents
         places = None if spec is None else spec.submodule_search_locations
         spec = PathFinder.find_spec(part, [*(places or ())])
     path = Path(str(spec.origin)) if spec is not None and spec.has_location else None
@@ -195,24 +197,24 @@ def _file(name: str) -> Path | None:
 
 
 def _installed(path: Path) -> bool:
-    """Whether a file is of the standard library or of an installed distribution."""
+    """Whether a file belongs to the standard library or to an installed distribution."""
     unpacked = any(path.is_relative_to(site) for site in _unpacked())
     return unpacked or path.is_relative_to(STANDARD) or not SITES.isdisjoint(path.parts)
 
 
 @cache
 def _unpacked() -> list[str]:
-    """The folders of ``sys.path`` in which wheels lie unpacked, whatever they are called."""
+    """The folders of ``sys.path`` that contain installed distributions, whatever their names."""
     return [place for place in sys.path if any(Path(place).glob("*.dist-info"))]
 
 
 @cache
 def _imports(package: str, source: bytes) -> list[str]:
-    """The imported names that may be modules, from the whole source, functions too."""
+    """Names of modules that a source may import, anywhere in it; ``package`` is its package."""
     names: list[str] = []
     try:
         nodes = list(ast.walk(ast.parse(source)))
-    except (SyntaxError, ValueError):  # it cannot be imported; a kernel may expect that
+    except (SyntaxError, ValueError):  # importing it fails, too, and the importer may handle that
         return []
     for node in nodes:
         if isinstance(node, ast.Import):

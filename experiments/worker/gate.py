@@ -1,11 +1,11 @@
-"""The gate: no time is published for a wrong answer.
+"""The gate: compares answers with a float64 reference. No time is published for a wrong answer.
 
-An element may differ from the float64 answer by a number of spacings of its dtype at that answer,
-plus one subnormal step; a whole number must be equal. Where an operation says what its rows sum to,
-a row's sum may differ from the sum of the correctly rounded answers by a number of spacings per
-element, on average. Rounding errors cancel in a sum; an answer of all zeros fails there, even where
-16-bit answers are so small that zeros pass element by element. Where an operation says that its
-answer is a sum whose terms cancel, spacings are taken at the terms' magnitude.
+A spacing (ulp) is the distance between neighbouring numbers of a dtype. An element may differ from
+the reference by a number of spacings at its value, plus one subnormal step; integers must be equal.
+For outputs in `Operation.row_sums`, a row's sum may also differ from that of the rounded reference
+by a number of spacings per element. Rounding errors cancel in a sum; an answer of all zeros fails
+there, even if 16-bit answers are so small that zeros pass element by element. Where terms of an
+answer cancel, the operation gives their `magnitude`, and spacings are taken at that.
 """
 
 import math
@@ -16,13 +16,13 @@ import torch
 
 from kernels.kernel import Operation, Tensors, as_tuple
 
-EXPONENT = 0x7FF0 << 48  # of a float64
+EXPONENT = 0x7FF0 << 48  # mask of a float64's exponent bits
 CHUNK_ELEMENTS = 1 << 23  # float64 temporaries of a chunk stay near half a gigabyte
 
 
 @dataclass(frozen=True)
 class Tolerance:
-    """Allowed error in spacings: of one element, and on average over a row."""
+    """The allowed error in spacings: of one element, and of a row's sum per element."""
 
     element: float
     row_mean: float
@@ -33,9 +33,9 @@ class Tolerance:
 # QuACK scales max and x by log2 e before it subtracts, each rounded as a number of up to 8, and
 # multiplies by an approximate reciprocal: as many again.
 _FLOAT32 = Tolerance(element=32, row_mean=16)
-_FLOAT64 = Tolerance(element=64, row_mean=32)  # the reference rounds in the same precision
-# Computed in float32 and rounded once: half a spacing, one more where the error of float32 tips
-# the rounding over. Rounding to nearest is unbiased.
+_FLOAT64 = Tolerance(element=64, row_mean=32)  # the reference has rounding errors of this size too
+# Computed in float32 and rounded once: half a spacing, and one more if float32's error changes
+# the direction of rounding. Rounding to nearest is unbiased.
 _ROUNDED_ONCE = Tolerance(element=1.5, row_mean=0.25)
 # Each of five operations rounds to 16 bit: the difference max − x by half a spacing of a value up
 # to 10, which exp turns into up to eight spacings; the sum, the exponential and the quotient add
@@ -47,19 +47,19 @@ _ROUNDED_EACH = Tolerance(element=18, row_mean=2)
 _TRUNCATED = Tolerance(element=2, row_mean=1)
 
 _WIDE = {torch.float32: _FLOAT32, torch.float64: _FLOAT64}
-TOLERANCES = {  # of 16-bit answers, by who computes them
+TOLERANCES = {  # of 16-bit answers, by backend
     **dict.fromkeys(("eager", "torchscript"), _ROUNDED_EACH),
     **dict.fromkeys(("torch", "inductor", "triton", "cute", "interpreter"), _ROUNDED_ONCE),
     "tilelang": _ROUNDED_ONCE,
-    "outside": _ROUNDED_EACH,  # nothing is known of it: each of its operations may round
+    "outside": _ROUNDED_EACH,  # unknown code, so each of its operations may round
 }
 EXACT_TOLERANCE = Tolerance(0, 0)
-SMALLEST = torch.finfo(torch.float32).smallest_normal  # of the precision that kernels compute in
+SMALLEST = torch.finfo(torch.float32).smallest_normal  # kernels compute in float32
 
 
 @dataclass(frozen=True)
 class CheckResult:
-    """What the gate found. ``reason`` is None when the answer is right."""
+    """The gate's result. ``reason`` says why an answer is wrong; None if it is right."""
 
     reason: str | None
     max_abs_error: float | None = None
@@ -72,16 +72,15 @@ def check(
     """Compares an answer with the float64 reference, in chunks of whole rows.
 
     Args:
-        answer: What the kernel returned, a tensor or a tuple.
-        given: The operation's inputs, likewise; of one that the kernel overwrites, a copy from
-            before the call.
-        operation: Gives the reference.
-        backend: Selects the tolerance, as rows spell it.
-        factor: Multiplies the tolerance. Above one, for `hard` inputs, results may also be flushed
-            to zero, and elements without a finite reference are not compared.
+        answer: What the kernel returned, a tensor or a tuple of tensors.
+        given: The operation's inputs; if the kernel overwrites one, its copy from before the call.
+        operation: Its ``reference`` computes the right answer.
+        backend: The backend as in rows; it selects the tolerance.
+        factor: Multiplies the tolerance. If it is not 1 (`hard` inputs), float32 subnormals may be
+            flushed to zero, and elements without a finite reference are not compared.
     """
     answers, inputs = as_tuple(answer), as_tuple(given)
-    reason = malformed(answers, inputs, operation)
+    reason = defect(answers, inputs, operation)
     if reason is not None:
         return CheckResult(reason)
     rows = answers[0].shape[0]
@@ -97,15 +96,15 @@ def check(
         blocks = [x[part] if by_rows else x for x, by_rows in zip(inputs, cut, strict=True)]
         references = as_tuple(operation.reference(*blocks))
         magnitudes = operation.magnitude(*blocks)
-        ats = references if magnitudes is None else as_tuple(magnitudes)
-        for i, (y, reference, at) in enumerate(zip(answers, references, ats, strict=True)):
+        scales = references if magnitudes is None else as_tuple(magnitudes)
+        for i, (y, reference, scale) in enumerate(zip(answers, references, scales, strict=True)):
             narrow = reference.is_floating_point() and reference.dtype != torch.float64
             if narrow or reference.shape != y[part].shape:
                 gave = f"{tuple(reference.shape)} {reference.dtype}"
                 due = f"{tuple(y[part].shape)} torch.float64"
                 return CheckResult(f"the reference of {operation.name} gave {gave}, not {due}")
             sums = operation.outputs[i].name in operation.row_sums
-            found[i].append(_errors(y[part], reference.double(), at, allowed[i], factor, sums))
+            found[i].append(_errors(y[part], reference.double(), scale, allowed[i], factor, sums))
     reasons, absolute, relative = [], [], []
     for i, y in enumerate(answers):
         totals = torch.stack(found[i])
@@ -126,23 +125,23 @@ def check(
 def _errors(
     y: torch.Tensor,
     reference: torch.Tensor,
-    at: torch.Tensor,
+    scale: torch.Tensor,  # spacings are taken at these values
     allowed: Tolerance,
     factor: float,
-    sums: bool,
+    sums: bool,  # whether to check row sums
 ) -> torch.Tensor:
-    """The number of wrong elements and row sums, Σ(y − ref)², Σ ref², and the largest error."""
+    """Five numbers: wrong elements, wrong row sums, Σ(y − ref)², Σ ref², and the largest error."""
     dtype, answer = y.dtype, y.to(torch.float64, copy=True)  # the rest works in place
-    space, wrong_sums = spacing(at.double(), dtype), torch.zeros((), device=y.device)
+    space, wrong_sums = spacing(scale.double(), dtype), torch.zeros((), device=y.device)
     if sums and y.numel():
-        # the largest element may be most of the sum, and rounding may move it by a whole spacing:
-        # it is left out of the sums, and only checked as an element
+        # without the largest element: rounding may move it by a whole spacing, and it may be most
+        # of the sum; the check of single elements covers it
         largest = space.argmax(-1, keepdim=True)
         ours, theirs, spaces = (
             t.scatter(-1, largest, 0).sum(-1, dtype=torch.float64)
             for t in (y, reference.to(dtype), space)
         )
-        # written as "not within", so that NaN counts as wrong; likewise below
+        # negated, so that NaN counts as wrong; likewise below
         within = (ours - theirs).abs() <= factor * allowed.row_mean * spaces
         wrong_sums = (~within).sum()
     slack = 0.0
@@ -157,13 +156,13 @@ def _errors(
     return torch.stack([one.double() for one in ((~right).sum(), wrong_sums, *norms, most)])
 
 
-def malformed(
+def defect(
     answers: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor], operation: Operation
 ) -> str | None:
-    """One sentence that says why an answer does not count; None if it may be right.
+    """Why an answer is refused without a look at its values; None if it is well formed.
 
-    An answer must have the right shapes and dtypes, consist of plain tensors (a subclass may
-    compute its values when they are read), and lie in memory of its own.
+    It must have the right shapes and dtypes, consist of plain tensors (a subclass may compute its
+    values when they are read), and share no memory with the inputs.
     """
     shape, dtype = operation.point_of(inputs)
     found = [(tuple(y.shape), y.dtype) for y in answers]
@@ -178,37 +177,37 @@ def malformed(
     for y in answers:
         if type(y) is not torch.Tensor:
             return f"returned a {type(y).__name__}, not a torch.Tensor"
-    return "returned its input's own memory" if memory(answers) & memory(inputs) else None
+    return "returned its input's own memory" if storages(answers) & storages(inputs) else None
 
 
 def tolerance(operation: Operation, y: torch.Tensor, backend: str) -> Tolerance:
-    """The tolerance of one of an operation's outputs."""
+    """The tolerance for ``y``, an output of the operation that ``backend`` computed."""
     if operation.exact or not y.dtype.is_floating_point:
         return EXACT_TOLERANCE
     truncated = (backend, y.dtype) == ("interpreter", torch.bfloat16)
     return _WIDE.get(y.dtype, _TRUNCATED if truncated else TOLERANCES[backend])
 
 
-def memory(tensors: Sequence[torch.Tensor]) -> set[int]:
-    """The addresses of the memory that tensors lie in; a view lies in its base's."""
+def storages(tensors: Sequence[torch.Tensor]) -> set[int]:
+    """The addresses of the tensors' storages; a view has its base's. Empty tensors have none."""
     return {t.untyped_storage().data_ptr() for t in tensors if t.numel()}
 
 
 def _largest(values: Sequence[float]) -> float | None:
-    """The largest, None where one is not finite."""
+    """The largest value; None if any is not finite."""
     return max(values) if all(map(math.isfinite, values)) else None
 
 
 def fingerprints(tensors: Tensors) -> tuple[int, ...]:
-    """The `fingerprint` of each."""
+    """The `fingerprint` of each tensor."""
     return tuple(map(fingerprint, as_tuple(tensors)))
 
 
 def fingerprint(x: torch.Tensor) -> int:
-    """A checksum of a tensor's bits and their places, in chunks; any one changed element shows.
+    """A checksum of a tensor's bits and their order; a change of any single element changes it.
 
-    Each word of bits, as a whole number, is multiplied by an odd number of its own, and the
-    products are summed modulo 2^64. A word is eight bytes, or an element where they do not divide.
+    The tensor is read as words: of eight bytes if its size and address allow, else of an element.
+    Word i, as an integer, is multiplied by 2i + 1, and the products are summed modulo 2^64.
     """
     flat = x.flatten().contiguous()  # with one column, flatten may give a strided view
     aligned = flat.nbytes % 8 == 0 and flat.data_ptr() % 8 == 0
@@ -223,10 +222,10 @@ def fingerprint(x: torch.Tensor) -> int:
 
 
 def spacing(values: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """Distance between neighbours of ``dtype`` at float64 ``values``, subnormals included.
+    """The distance between neighbours of ``dtype`` at float64 ``values``, as a new tensor.
 
-    Returns a new tensor. The exponent bits of a double alone are the power of two at or below its
-    magnitude; of zero and of subnormal doubles they are zero. Whole numbers have no spacing.
+    A double with only its exponent bits is the power of two at or below its magnitude; for zero and
+    subnormal doubles it is zero. Subnormals of ``dtype`` are included; integers have no spacing.
     """
     if not dtype.is_floating_point:
         return torch.zeros_like(values)

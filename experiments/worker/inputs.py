@@ -1,9 +1,9 @@
-"""Inputs whose values change between calls in the same memory, and those that break unsafe kernels.
+"""Inputs that change between calls, and hard ones: kernels that reuse answers or overflow fail.
 
 A kernel that keeps answers by the address of its input, by the tensor's version or by a few of its
-elements gives a wrong answer once the values have changed. So before each timed call a few rows,
-chosen at random, take other values. They are written through `Tensor.data`, which leaves the
-version number of the kernel's tensor as it is.
+elements gives a wrong answer once the values have changed. So for each point a few rows are chosen
+at random. Before each sample one of them gets other values, or its own back; a graph is replayed
+once more with other values in all. `Tensor.data` writes them, and keeps the tensor's version.
 """
 
 import random
@@ -15,35 +15,35 @@ import torch
 from kernels.kernel import Operation, Shape
 
 Inputs = tuple[torch.Tensor, ...]
-CHANGING_ROWS = 6  # that change
-OTHER_SEED = 1_000_003  # added to a point's seed: further buffers of a timer add less
-HARD_TOLERANCE = 16  # see `hard`
+CHANGING_ROWS = 6  # the most rows of a point that change
+OTHER_SEED = 1_000_003  # added to a point's seed for other values; a timer's i-th buffer adds i
+HARD_TOLERANCE = 16  # the factor on the gate's tolerance for `hard` rows
 
 
 @dataclass(frozen=True)
 class Values:
-    """How the values that a kernel was given are made, so that another process can make them.
+    """The recipe of a kernel's inputs: another process makes the same values from it.
 
-    With ``other``, so many rows of other values take the place of the inputs' rows. Arrays that all
-    rows share stay as they are.
+    It stands for the inputs that ``seed`` gives; with ``other``, for this many rows of other values
+    instead, beside the same arrays without rows (such as weights).
     """
 
-    shape: Shape  # the point's
-    dtype: torch.dtype  # the point's
-    seed: int  # that its inputs were made from
-    rows: tuple[int, ...] | None = None  # which of them, in order; None for all
-    other: int | None = None  # how many rows of other values; None for the inputs' own
-    hard: tuple[str, ...] | None = None  # the kind of `hard` of each of the other rows
+    shape: Shape  # of the point
+    dtype: torch.dtype  # of the point
+    seed: int  # of the inputs
+    rows: tuple[int, ...] | None = None  # the indices of the rows to select; None for all
+    other: int | None = None  # the number of rows of other values; None for the inputs themselves
+    hard: tuple[str, ...] | None = None  # for each row of other values its kind of `hard`
 
     def make(self, operation: Operation, device: str) -> Inputs:
-        """The inputs."""
+        """Makes the tensors on a device."""
         inputs = operation.make_inputs(self.shape, self.dtype, device, self.seed)
         if self.other is not None:
             inputs = self.make_other(operation, inputs)
         return inputs if self.rows is None else select_rows(operation, inputs, self.rows)
 
     def make_other(self, operation: Operation, inputs: Inputs) -> Inputs:
-        """The other values, with the arrays that all rows of the inputs share."""
+        """Makes the rows of other values; arrays without rows are those of ``inputs``."""
         assert self.other is not None
         shape, seed = (self.other, *self.shape[1:]), self.seed + OTHER_SEED
         others = operation.make_inputs(shape, self.dtype, inputs[0].device, seed)
@@ -57,16 +57,16 @@ class Values:
 
 
 def select_rows(operation: Operation, inputs: Inputs, rows: Sequence[int]) -> Inputs:
-    """Copies of some rows of each input that has rows; the others as they are."""
+    """The inputs cut to these rows, copied; inputs without rows as they are."""
     pairs = zip(operation.inputs, inputs, strict=True)
     return tuple(x[[*rows]] if operation.rowwise(array) else x for array, x in pairs)
 
 
 def hard(row: torch.Tensor, kind: str) -> torch.Tensor:
-    """A row of standard normal logits as one that an unsafe kernel gets wrong.
+    """A copy of a row of standard normal logits, changed so that an unsafe kernel gets it wrong.
 
-    The working precision rounds differences of such numbers more coarsely than of normal ones, so
-    the gate allows `HARD_TOLERANCE` times as many spacings.
+    ``kind`` is high, low, wide, large, equal or masked. The differences of such numbers are rounded
+    more coarsely, so the gate allows `HARD_TOLERANCE` times as many spacings.
     """
     changed = row.clone()
     if kind in ("high", "low"):
@@ -82,68 +82,68 @@ def hard(row: torch.Tensor, kind: str) -> torch.Tensor:
     return changed
 
 
-class Changing:
-    """Some rows of a point's inputs, each of which holds its own values or others."""
+class ChangingRows:
+    """A few rows of a point's inputs; each holds either its own values or other ones."""
 
     def __init__(self, operation: Operation, inputs: Inputs, own: Values) -> None:
-        """``own`` says how the inputs were made; they are changed in place."""
+        """``inputs`` are changed in place; ``own`` is the recipe that made them."""
         self.operation, self.inputs = operation, inputs
         self._by_rows = [i for i, array in enumerate(operation.inputs) if operation.rowwise(array)]
         lengths = {len(inputs[i]) for i in self._by_rows if inputs[i].numel()}
         count = lengths.pop() if len(lengths) == 1 else 0
-        # the rows that change: at most half of all, rounded up; none if the inputs have no rows or
-        # no elements
+        # indices of the rows that change: at most half of all, rounded up; none if the inputs have
+        # no rows or no elements
         self.rows = random.SystemRandom().sample(range(count), min(CHANGING_ROWS, (count + 1) // 2))
-        self.held: tuple[int, ...] = ()  # indices into `rows` of those that hold other values now
+        self.held: tuple[int, ...] = ()  # indices into `rows` of those with other values now
         self._next = 0
         self._slots = [[inputs[i].data[row] for i in self._by_rows] for row in self.rows]
         self._own = [[slot.clone() for slot in slots] for slots in self._slots]
-        # how the other values of `rows` are made; a row of the inputs may be several of the point,
-        # as a head of attention is
+        # the recipe of the other values of `rows`; one index of the inputs' first axis may cover
+        # several rows of the point, as a head of attention does
         self.others = replace(own, other=len(self.rows) * own.shape[0] // max(count, 1))
-        self.hold_others()
+        self.renew_others()
 
-    def hold_others(self, hard: tuple[str, ...] | None = None) -> None:
-        """Makes the other values anew, of these kinds of `hard`; no row holds them yet."""
+    def renew_others(self, hard: tuple[str, ...] | None = None) -> None:
+        """Makes new other values, of these kinds of `hard`; all rows hold their own afterwards."""
         self.hold(())
         self.others = replace(self.others, hard=hard)
         if self.rows:
             self._made = self.others.make_other(self.operation, self.inputs)
             if {len(self._made[i]) for i in self._by_rows} != {len(self.rows)}:
-                self.rows = []  # this operation's rows cannot be replaced one by one
+                self.rows = []  # rows of this operation cannot be replaced singly, so none changes
 
     def hold(self, indices: Iterable[int]) -> None:
-        """Gives the rows of these indices their other values, and the rest their own."""
+        """Writes other values into the rows at these indices into `rows`, own ones elsewhere."""
         before, self.held = self.held, tuple(sorted(indices))
         for index in {*before} ^ {*self.held}:
             for slot, value in self._pairs(index):
                 slot.copy_(value)
 
     def hold_all(self) -> None:
-        """Gives all rows their other values."""
+        """Writes other values into all rows in `rows`."""
         self.hold(range(len(self.rows)))
 
     def change(self) -> None:
-        """Gives the next row its other values, or its own back."""
+        """Switches the next row in turn between its own and its other values."""
         if self.rows:
             self.hold({*self.held} ^ {self._next % len(self.rows)})
             self._next += 1
 
     def intact(self) -> bool:
-        """Whether the rows hold what they were given, bit for bit."""
+        """Whether the rows still hold, bit for bit, what was written into them."""
         return all(
             torch.equal(*(x.reshape(-1).view(torch.uint8) for x in pair))
             for index in range(len(self.rows))
             for pair in self._pairs(index)
         )
 
-    def given(self, indices: Sequence[int]) -> tuple[Inputs, Values]:
-        """The other values of some rows, by index, and how to make them."""
+    def others_of(self, indices: Sequence[int]) -> tuple[Inputs, Values]:
+        """The other values of the rows at these indices into `rows`, and their recipe."""
         values = replace(self.others, rows=tuple(indices))
         return select_rows(self.operation, self._made, indices), values
 
     def _pairs(self, index: int) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-        """A row's memory in each input, and the values that it holds now."""
+        """For each input: the view of the row at this index, and the values last written to it."""
         others = [self._made[i][index] for i in self._by_rows]
         values = others if index in self.held else self._own[index]
         return zip(self._slots[index], values, strict=True)

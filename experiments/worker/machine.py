@@ -1,7 +1,4 @@
-"""Where this worker runs: the device, its state around a measurement, and the software.
-
-The state of a card comes through NVML where there is one.
-"""
+"""Describes where this worker runs: the device, its state at a measurement, and the software."""
 
 from __future__ import annotations
 
@@ -24,9 +21,9 @@ if TYPE_CHECKING:
     from kernels.device import Device
 
 
-CODE = ("kernels", "experiments", "conf")  # what a measurement depends on
+CODE = ("kernels", "experiments", "conf")  # folders that a measurement depends on
 
-# Environment variables that change what a kernel costs. None holds a path or a user's name.
+# Environment variables that change a kernel's time. None holds a path or a user's name.
 VARIABLES = (
     *("CUDA_DEVICE_MAX_CONNECTIONS", "CUDA_LAUNCH_BLOCKING", "CUDA_MODULE_LOADING"),
     *("NVIDIA_TF32_OVERRIDE", "OMP_NUM_THREADS", "PYTORCH_CUDA_ALLOC_CONF"),
@@ -36,8 +33,8 @@ VARIABLES = (
 
 CGROUP = Path("/sys/fs/cgroup")
 
-# For each field: the query to NVML, and the number of a clock or sensor. Clocks are in MHz, power
-# becomes watts (`_facts`), temperatures are in °C; a mode is 1 where it is on.
+# For each field the query to NVML (``nvmlDeviceGet…``) and its further arguments, the number of a
+# clock or sensor. Clocks are in MHz, power in watts, temperatures in °C; a mode is 1 if it is on.
 STATE: dict[str, tuple[Any, ...]] = {
     "sm_clock_mhz": ("ClockInfo", 1),
     "memory_clock_mhz": ("ClockInfo", 2),
@@ -51,8 +48,8 @@ SETUP: dict[str, tuple[Any, ...]] = {
     "mig_mode": ("MigMode",),
     "ecc_mode": ("EccMode",),
 }
-# NVML's clock event reasons that slow a kernel down, by the bit that reports them. Clocks that are
-# idle or set by an application are left out: they are settings, not faults.
+# NVML's clock event reasons that slow a kernel down, by their bits. An idle card and a clock that
+# an application has set are not among them: these are no faults.
 SLOWDOWNS = {
     0x0000000000000004: "software power cap",
     0x0000000000000008: "hardware slowdown",
@@ -64,20 +61,20 @@ SLOWDOWNS = {
 
 @dataclass(frozen=True)
 class Machine:
-    """Where a worker measures."""
+    """The device that a worker measures on, and its software."""
 
     torch_device: str  # cuda:0 or cpu
     device: Device  # what kernels may know of it
-    environment: dict[str, Any]  # versions and settings, as rows have them
-    card: Any = None  # NVML's handle of it
-    host_cards: int | None = None  # how many the host has
+    environment: dict[str, Any]  # versions and settings, for ``environment`` of a row
+    card: Any = None  # NVML's handle of the card; None on a CPU, or without NVML
+    host_cards: int | None = None  # how many cards NVML shows on the host
 
 
 def choose_device(asked: str) -> Machine:
-    """Chooses a device: ``cuda``, ``cpu``, or ``auto`` (CUDA where there is one).
+    """Chooses a device: ``cuda``, ``cpu``, or ``auto`` (CUDA if there is a card, else the CPU).
 
-    Without CUDA the kernels run under Triton's interpreter. Triton decides that when it decorates
-    them, so nothing under ``kernels`` may have been imported before.
+    Without CUDA, kernels run under Triton's interpreter. Triton decides that when it decorates a
+    kernel, so call this before any import of ``kernels``.
 
     Raises:
         RuntimeError: CUDA was asked for and there is none.
@@ -91,7 +88,7 @@ def choose_device(asked: str) -> Machine:
         raise RuntimeError("there is no such CUDA device on this machine; use gpu=auto or gpu=cpu")
     if not cuda:
         os.environ["TRITON_INTERPRET"] = "1"
-        # Inductor's pool of compilers takes seconds to start, and one graph at a time is compiled
+        # a pool of Inductor's compile processes takes seconds to start, and would compile one graph
         os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
     from kernels.device import Device, cuda_device
 
@@ -99,7 +96,7 @@ def choose_device(asked: str) -> Machine:
         torch.cuda.init()
         uuid = f"GPU-{torch.cuda.get_device_properties(0).uuid}"
         card = ask_nvml("DeviceGetHandleByUUID", uuid)
-        # identifies the card; its UUID cannot be found from it
+        # a hash that identifies the card and does not reveal its UUID
         mark = hashlib.sha256(uuid.encode()).hexdigest()[:8]
         settings = environment() | {"card": _facts(card, SETUP), "mark": mark}
         return Machine("cuda:0", cuda_device(0), settings, card, ask_nvml("DeviceGetCount"))
@@ -108,7 +105,7 @@ def choose_device(asked: str) -> Machine:
 
 
 def environment() -> dict[str, Any]:
-    """Versions and commit, nothing about the host or its user."""
+    """Versions, settings and commit; nothing that identifies the host or its user."""
     import torch
 
     return {
@@ -127,7 +124,7 @@ def environment() -> dict[str, Any]:
 
 
 def version_of(package: str) -> str | None:
-    """The version of a distribution, None where it is not installed."""
+    """The version of a distribution; None if it is not installed."""
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
@@ -139,7 +136,7 @@ def commit(root: Path = ROOT) -> dict[str, Any]:
 
     It is dirty if a file in the folders of `CODE` differs from the commit or is not tracked.
     """
-    # without a lock, which a killed worker would leave behind
+    # without git's lock, which a killed worker would leave in the repository
     command = ["git", "--no-optional-locks", "-C", str(root), "status"]
     command += ["--porcelain=v2", "--branch", "--", *CODE]
     with suppress(OSError, subprocess.SubprocessError):
@@ -159,7 +156,7 @@ def _processor() -> str:
 
 
 def _last_level_cache() -> int:
-    """Bytes of the largest cache the first core sees, 32 MiB where the system does not show it."""
+    """Bytes of the largest cache that the system shows for the first core, but at least 32 MiB."""
     caches = Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size")
     texts = [re.fullmatch(r"(\d+)([KM])\s*", path.read_text()) for path in caches]
     units = {"K": 1 << 10, "M": 1 << 20}
@@ -167,10 +164,10 @@ def _last_level_cache() -> int:
 
 
 def card_state(card: Any) -> dict[str, Any]:
-    """The state of a card by its NVML handle: `STATE`, ``throttled``, the reasons for any slowdown,
-    and ``other_processes``, how many compute processes on it are not this sweep's.
+    """The state of a card by its NVML handle: the fields of `STATE`, ``throttled`` (a list of
+    `SLOWDOWNS`) and ``other_processes`` (the number of `foreign` compute processes on it).
 
-    It takes about a millisecond, so never inside a timed window.
+    It takes about a millisecond, so do not call it inside a timed window.
     """
     bits = ask_nvml("DeviceGetCurrentClocksEventReasons", card)
     processes = ask_nvml("DeviceGetComputeRunningProcesses", card) or []
@@ -182,28 +179,29 @@ def card_state(card: Any) -> dict[str, Any]:
 
 
 def _facts(card: Any, names: Mapping[str, tuple[Any, ...]]) -> dict[str, Any]:
-    """The facts that `STATE` or `SETUP` names; None for one that NVML does not give."""
+    """The fields of `STATE` or `SETUP` with their values; None for one that NVML does not give."""
     facts = {name: ask_nvml(f"DeviceGet{of}", card, *more) for name, (of, *more) in names.items()}
     for name, fact in facts.items():
         if isinstance(fact, list | tuple):  # the mode now, and the mode after a restart
             facts[name] = fact[0]
-        elif name.endswith("_w") and fact is not None:
+        elif name.endswith("_w") and fact is not None:  # NVML gives milliwatts
             facts[name] = fact * 1e-3
     return facts
 
 
 def foreign(
-    pids: Sequence[int], own: int, family: int, parent_of: Callable[[int], int | None]
+    pids: Sequence[int], own: int, sweep: int, parent_of: Callable[[int], int | None]
 ) -> int | None:
     """The number of compute processes on a card that do not belong to this sweep.
 
-    The sweep's own are the descendants of its parent, ``family``. In a container the driver lists
-    the host's process ids, and this worker's ``own`` is not among them: then one process is assumed
-    to be this worker and the others are foreign. None if the driver lists no process.
+    The driver lists ``pids``. Those that descend from the ``sweep``, which is the parent of this
+    worker (``own``), belong to it. In a container the driver lists process ids of the host, without
+    ``own``: then one process is assumed to be this worker, and the others to be foreign. None if
+    the driver lists no process.
     """
 
     def is_ours(pid: int | None) -> bool:
-        return pid == family or (bool(pid) and is_ours(parent_of(pid or 0)))
+        return pid == sweep or (bool(pid) and is_ours(parent_of(pid or 0)))
 
     if own in pids:
         return sum(not is_ours(pid) for pid in set(pids))
@@ -211,23 +209,22 @@ def foreign(
 
 
 def parent(pid: int) -> int | None:
-    """A process's parent, None where the system does not show it."""
+    """The id of a process's parent; None if the system does not show it."""
     try:
         status = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
         return None
-    # the name before it stands in parentheses and may hold anything
+    # the program's name before it is in parentheses and may contain anything
     return int(status.rpartition(")")[2].split()[1])
 
 
 def require_memory(size_bytes: int) -> None:
-    """Checks that the host has so many bytes of memory free, before they are allocated.
+    """Checks that the host has this much memory free; call it before allocating.
 
-    Linux promises memory that it does not have. It then ends a process of its own choice, which may
-    be the sweep and not the worker.
+    Linux overcommits memory, and then kills a process of its own choice, which may be the sweep.
 
     Raises:
-        MemoryError: it has fewer, without swapping and within a container's limit.
+        MemoryError: less is free, without swapping and within a container's limit.
     """
     free = float("inf")
     with suppress(OSError, IndexError):

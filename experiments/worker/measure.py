@@ -1,4 +1,4 @@
-"""One point, from input to row: inputs → compile → gate → timing → gate again."""
+"""Measures one point: makes inputs, compiles, checks answers, times, checks answers again."""
 
 import gc
 import math
@@ -19,7 +19,7 @@ from experiments.worker.describe import build_kernel
 from experiments.worker.gate import CheckResult, fingerprints
 from experiments.worker.inputs import Values, select_rows
 from experiments.worker.machine import card_state
-from experiments.worker.timers import CannotTime, Protocol, Sampling, Subject, Timed, copied
+from experiments.worker.timers import CannotTime, Protocol, Sampling, Subject, TimedCall, copied
 from experiments.worker.trial import Ask, Equipment, Trial
 from kernels.kernel import NotCompiled, Tensors, as_tuple
 
@@ -27,29 +27,30 @@ COMPILERS = (
     *("triton.compiler", "triton.runtime.errors"),
     *("torch._dynamo", "torch._inductor", "cutlass"),
 )
-NO_MEMORY = "can't allocate memory"  # PyTorch's words on a CPU
-# (factor, µs): after a call has returned, the card may work for factor × the call's time by events,
-# plus the µs that waiting itself takes.
+NO_MEMORY = "can't allocate memory"  # in PyTorch's message on a CPU
+# (factor, µs): after a call has returned, the card may be busy for factor × the time by events plus
+# these µs, which a synchronization takes. If it is busy longer, the events missed work of the call.
 UNFINISHED = 1.25, 50.0
-FURTHER_CALLS = 5  # further calls on the same inputs, to see whether they give the same bits
+FURTHER_CALLS = 5  # on the same inputs, to see whether they give the same bits
 
-Stage = Callable[[str], None]
-# The number of programs, and the compiled kernel; None for it under Triton's interpreter.
-Launch = tuple[int, Any]
+Announce = Callable[[str], None]  # tells the parent the stage that begins
+Launch = tuple[int, Any]  # number of programs, and the compiled kernel (None if interpreted)
 
 
 def measure(
-    point: dict[str, Any], equipment: Equipment, stage: Stage, ask: Ask | None = None
+    point: dict[str, Any], equipment: Equipment, announce: Announce, ask: Ask | None = None
 ) -> dict[str, Any]:
-    """Measures a point and gives the row's outcome fields; errors become a status.
+    """Measures a point and returns the row's outcome fields; an error becomes their ``status``.
 
-    A point with a ``range`` is called in a profiler's range of that name, and not timed. A kernel
-    that changes what others use, a clock or the number of threads, gets no time. ``sticky`` tells
-    the parent to replace this worker: in that case, and when the CUDA context is lost.
+    A kernel that changes what others use, such as a clock or the number of threads, gets no time.
+    ``sticky`` is true in that case, and if the CUDA context is lost: the parent must then replace
+    this worker.
 
     Args:
-        point: ``kernel`` (configuration), ``rows``, ``cols``, ``dtype``, ``timing``, ``seed``.
-        stage: Called with ``"compiling"`` and ``"sampling"`` as each begins, for its limit.
+        point: ``kernel`` (configuration), ``rows``, ``cols``, ``dtype``, ``timing``, ``seed``,
+            ``determinism``, and ``range``: if not empty, a profiler range to call the kernel in.
+        equipment: What this worker keeps between points.
+        announce: Called with ``"compiling"`` and ``"sampling"`` as each begins; each has a limit.
         ask: Has another process check the answers of a kernel from outside.
     """
     file, state = point["kernel"].get("file"), clock.state()
@@ -58,7 +59,7 @@ def measure(
         if point.get("range"):
             outcome = _profiled(point, equipment)
         else:
-            outcome = _measure(point, equipment, stage, ask if file is not None else None)
+            outcome = _measure(point, equipment, announce, ask if file is not None else None)
     except Exception as error:
         outcome = {"status": _status(error), "reason": anonymous(error), "sticky": False}
         if file is not None and (line := outside.line_of(error, Path(file))):
@@ -70,7 +71,7 @@ def measure(
             outcome["sticky"] = True
     if on_card and not outcome.get("sticky"):
         gc.collect(0)
-        torch.cuda.empty_cache()  # what the allocator keeps, a large point may need in one piece
+        torch.cuda.empty_cache()  # a large point may need in one piece what the allocator keeps
     if changed := clock.changes(state):
         outcome = {"status": "implausible", "reason": f"changed {changed}, which others use"}
         outcome["sticky"] = True
@@ -89,7 +90,7 @@ def _status(error: Exception) -> str:
 
 
 def _profiled(point: dict[str, Any], equipment: Equipment) -> dict[str, Any]:
-    """Two calls, the second after a flush, in the point's range and with the profiler on."""
+    """Calls the kernel once, flushes, and calls it again in a profiler range; returns a status."""
     kernel = build_kernel(point["kernel"])
     dtype: torch.dtype = getattr(torch, point["dtype"])
     values = Values((point["rows"], point["cols"]), dtype, point["seed"])
@@ -97,7 +98,7 @@ def _profiled(point: dict[str, Any], equipment: Equipment) -> dict[str, Any]:
     call = kernel.prepare(*inputs)
     call(*inputs)
     equipment.flush()
-    torch.cuda.synchronize()  # nothing else is running when the range begins or when it ends
+    torch.cuda.synchronize()  # so that nothing else runs inside the range; likewise at its end
     with torch.cuda.nvtx.range("{}", point["range"]), torch.cuda.profiler.profile():
         call(*inputs)
         torch.cuda.synchronize()
@@ -105,9 +106,9 @@ def _profiled(point: dict[str, Any], equipment: Equipment) -> dict[str, Any]:
 
 
 def _measure(
-    point: dict[str, Any], equipment: Equipment, stage: Stage, ask: Ask | None
+    point: dict[str, Any], equipment: Equipment, announce: Announce, ask: Ask | None
 ) -> dict[str, Any]:
-    """Compiles, checks and times a point, and returns its outcome. Errors are raised."""
+    """Compiles, checks and times a point, and returns its outcome; raises what a kernel raises."""
     timing, device = dict(point["timing"]), equipment.machine.device
     if timing["timer"] == "auto":
         timing["timer"] = "events" if device.kind == "cuda" else "host"
@@ -115,19 +116,19 @@ def _measure(
     kernel = build_kernel(point["kernel"])
     dtype: torch.dtype = getattr(torch, point["dtype"])
     values = Values((point["rows"], point["cols"]), dtype, point["seed"])
-    stage("sampling")
+    announce("sampling")
     trial = Trial(kernel, values, equipment, protocol.cache == "cold", ask)
     subject = trial.subject
-    answer, fields = _called(trial, stage)
-    result = trial.check_answers([Timed(subject.made, answer)])
+    answer, fields = _first_calls(trial, announce)
+    result = trial.check_answers([TimedCall(subject.originals, answer)])
     if result.reason is not None:
         return fields | _status_fields(result)
     if subject.overwritten is not None:
         answer = copied(answer)
     if point.get("determinism"):
-        stage("compiling")  # for other numbers of rows
+        announce("compiling")  # for other numbers of rows
         fields |= _same_bits(trial, answer)
-        stage("sampling")
+        announce("sampling")
     again = trial.check_changed(answer)
     if again.reason is not None or trial.backend == "interpreter":
         return fields | _status_fields(result if again.reason is None else again)
@@ -136,14 +137,14 @@ def _measure(
     return fields | _timed(trial, protocol)
 
 
-def _called(trial: Trial, stage: Stage) -> tuple[Tensors, dict[str, Any]]:
-    """Prepares the kernel and calls it; returns its answer and the row's fields so far."""
+def _first_calls(trial: Trial, announce: Announce) -> tuple[Tensors, dict[str, Any]]:
+    """Compiles the kernel by a call; returns the answer of the next call, and fields of the row."""
     subject, interpreted = trial.subject, trial.backend == "interpreter"
     on_card = subject.inputs[0].is_cuda
-    stage("compiling")
-    if interpreted:  # it compiles nothing, so its first call is the one that is checked
+    announce("compiling")
+    if interpreted:  # it compiles nothing, so the answer of its first call is returned
         _poison(trial)
-    with recorded() as launches:
+    with recorded_launches() as launches:
         began = clock.now_s()
         subject.call = trial.kernel.prepare(*subject.inputs)
         answer = subject.call(*subject.inputs)
@@ -152,7 +153,7 @@ def _called(trial: Trial, stage: Stage) -> tuple[Tensors, dict[str, Any]]:
         fields: dict[str, Any] = {"compile_s": clock.now_s() - began}
     fields |= fields_of(launches)
     trial.backend = fields.get("backend", trial.backend)  # an outside function may use Triton
-    stage("sampling")
+    announce("sampling")
     if interpreted:
         return answer, fields
     del answer
@@ -164,16 +165,16 @@ def _called(trial: Trial, stage: Stage) -> tuple[Tensors, dict[str, Any]]:
         torch.cuda.reset_peak_memory_stats()
         before = torch.cuda.memory_allocated()
     answer = subject.call(*subject.inputs)
-    if on_card:  # what the call took beyond its inputs, its outputs among it
+    if on_card:  # the memory that the call took beyond its inputs; outputs are included
         clock.synchronize()
     fields["peak_bytes"] = torch.cuda.max_memory_allocated() - before if on_card else None
     return answer, fields
 
 
 def fields_of(launches: Sequence[Launch]) -> dict[str, Any]:
-    """The row's launch fields, of the launch with the most programs; empty if there is none.
+    """The row's launch fields, from the launch with the most programs; {} if there is no launch.
 
-    A launch under the interpreter gives ``backend`` alone.
+    A launch under the interpreter gives only ``backend``.
     """
     if not launches:
         return {}
@@ -191,12 +192,11 @@ def fields_of(launches: Sequence[Launch]) -> dict[str, Any]:
 
 
 @contextmanager
-def recorded() -> Iterator[list[Launch]]:
-    """Watches every Triton launch inside the block, whoever wrote the kernel.
+def recorded_launches() -> Iterator[list[Launch]]:
+    """Yields a list that gets every Triton launch inside the block, those of libraries too.
 
     Triton's launch hooks do not give the grid, so ``run`` is wrapped inside the block. So is
-    ``CompiledKernel[grid]``, through which libraries launch compiled kernels that they kept. Timed
-    calls are not wrapped.
+    ``CompiledKernel[grid]``, by which libraries launch kernels that they compiled earlier.
     """
     launches: list[Launch] = []
     try:
@@ -238,7 +238,7 @@ def recorded() -> Iterator[list[Launch]]:
 
 
 def _poison(trial: Trial) -> None:
-    """Puts NaN, or −77, into memory that the next outputs may get, over any right answer there."""
+    """Writes NaN, or −77, to memory that the next outputs may get: no old answer is left there."""
     operation, values = trial.kernel.operation, trial.values
     device, held = trial.equipment.machine.torch_device, []
     for shape, dtype in operation.layout(operation.outputs, values.shape, values.dtype):
@@ -247,7 +247,7 @@ def _poison(trial: Trial) -> None:
 
 
 def _same_bits(trial: Trial, answer: Tensors) -> dict[str, bool | None]:
-    """The row's ``deterministic`` and ``batch_invariant``, of an answer that no call writes to."""
+    """The row's ``deterministic`` and ``batch_invariant``; no call may overwrite ``answer``."""
     kernel, subject, first = trial.kernel, trial.subject, fingerprints(answer)
     inputs = subject.inputs
     same, alike = True, []
@@ -255,7 +255,7 @@ def _same_bits(trial: Trial, answer: Tensors) -> dict[str, bool | None]:
         subject.before()
         same &= fingerprints(subject.call(*inputs)) == first
     subject.restore()
-    # fewer rows, which the kernel may split or launch otherwise; None if it supports none
+    # call it on some of the rows, for which it may choose another launch; None if none is supported
     rows = as_tuple(answer)[0].shape[0]
     half = range(rows // 4, rows // 4 + rows // 2)
     for part in (range(1), range(rows - min(8, rows - 1), rows), half):
@@ -274,7 +274,7 @@ def _status_fields(result: CheckResult) -> dict[str, Any]:
 
 
 def _timed(trial: Trial, protocol: Protocol) -> dict[str, Any]:
-    """Times a point; returns its fields, or why its answers or its time do not count."""
+    """Times a point; returns the row's fields, or the status and reason of a refused answer."""
     subject = trial.subject
     card = trial.equipment.machine.card
     before, began = card_state(card), clock.now_s()
@@ -314,7 +314,7 @@ def _timed(trial: Trial, protocol: Protocol) -> dict[str, Any]:
 
 
 def _unfinished_us(subject: Subject) -> float:
-    """How long the whole card is busy after a call has returned, the shortest of three times."""
+    """The µs that the whole card is busy after a call has returned, the least of three calls."""
     left = []
     for _ in range(3):
         subject.before()

@@ -1,7 +1,7 @@
-"""A kernel in anybody's file: one function, or a `Kernel` class, of a Python file anywhere.
+"""Kernels from outside: a function or a `Kernel` class in a Python file anywhere.
 
 The file is loaded once, in a worker that measures nothing else, so its changes to PyTorch or to the
-clock cannot reach other kernels. It is refused if its import makes any.
+clock cannot affect other kernels. It is refused if its import makes such a change.
 """
 
 import dataclasses
@@ -24,7 +24,7 @@ from experiments.worker import clock
 from kernels.kernel import Kernel, Operation
 from kernels.traffic import M, N, Traffic
 
-BACKEND = "outside"  # which has tolerances of its own
+BACKEND = "outside"  # the gate has tolerances for it
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,13 +43,13 @@ class Function(Kernel):
         return type(self).called(*inputs, **self.options)
 
 
-def found(config: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
-    """The kernel class of a file and its tunables; a function gets a class made for it.
+def kernel_class(config: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """The kernel class that a file defines, or one made for its function; and its tunables.
 
     Args:
         config: As ``conf/kernel/outside.yaml``: ``file``, ``function``, ``options``, and for a
-            function ``operation`` (of ours) and ``traffic``, a formula in elements, such as
-            ``3*M*N``, or None for the compulsory one.
+            function ``operation`` (a name in this project) and ``traffic``, a formula in elements
+            such as ``3*M*N``, or None for the compulsory traffic.
 
     Raises:
         UserError: there is no such file, function or operation, or the file cannot be imported.
@@ -58,7 +58,7 @@ def found(config: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
     options, module = dict(config.get("options") or {}), import_file(path)
     one = getattr(module, name, None)
     if one is None:
-        known = ", ".join(sorted(own(module))) or "none"
+        known = ", ".join(sorted(defined_in(module))) or "none"
         raise UserError(f"{path.name} has no {name!r}; its functions are {known}")
     if isinstance(one, type) and issubclass(one, Kernel):
         return one, options
@@ -85,7 +85,7 @@ def found(config: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
 
 @cache
 def import_file(path: Path) -> ModuleType:
-    """The module of a file, imported once; its folder is searched for what the file imports.
+    """Imports a file as a module, once; its folder is added to ``sys.path`` for its own imports.
 
     Raises:
         UserError: it is no Python file, its import fails, or changes what others use.
@@ -109,8 +109,8 @@ def import_file(path: Path) -> ModuleType:
     return module
 
 
-def own(module: ModuleType) -> dict[str, Any]:
-    """The public functions and classes that a file itself defines, by name."""
+def defined_in(module: ModuleType) -> dict[str, Any]:
+    """The public functions and classes that a module defines itself, by name."""
     return {
         name: one
         for name, one in vars(module).items()
@@ -120,7 +120,7 @@ def own(module: ModuleType) -> dict[str, Any]:
 
 @cache
 def operations() -> dict[str, Operation]:
-    """The operations of ``kernels/`` by name."""
+    """The operations in ``kernels/``, by name."""
     paths = sorted((ROOT / "kernels").glob("*/operation.py"))
     modules = [importlib.import_module(f"kernels.{path.parent.name}.operation") for path in paths]
     found = [one for module in modules for one in vars(module).values()]
@@ -128,7 +128,7 @@ def operations() -> dict[str, Operation]:
 
 
 def operation_named(name: str) -> Operation:
-    """An operation of ours; raises `UserError` if none has that name."""
+    """The operation of this project with that name; raises `UserError` if there is none."""
     known = operations()
     if name not in known:
         raise UserError(
@@ -139,7 +139,7 @@ def operation_named(name: str) -> Operation:
 
 
 def _traffic_of(text: Any, operation: Operation) -> Traffic:
-    """The traffic of a formula: all but the compulsory writes are reads. None: the compulsory."""
+    """The traffic of a formula: the compulsory writes, the rest reads. None: the compulsory one."""
     if text is None:
         return operation.compulsory
     writes = operation.compulsory.writes
@@ -155,7 +155,7 @@ def _traffic_of(text: Any, operation: Operation) -> Traffic:
 
 
 def line_of(error: BaseException, path: Path) -> str:
-    """``:12``, the last line of a file in an error's traceback; empty if it is not there."""
+    """``:12``, the last line of this file in an error's traceback; "" if the file is not in it."""
     file = str(path.resolve())
     if isinstance(error, SyntaxError) and error.filename == file:
         return f":{error.lineno}"

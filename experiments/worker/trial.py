@@ -1,4 +1,4 @@
-"""A point's kernel, its inputs and the check of its answers, here or in another process."""
+"""Prepares a point: its kernel, its inputs, the cache flush, and the checks of its answers."""
 
 from __future__ import annotations
 
@@ -12,42 +12,42 @@ import torch
 
 from experiments.worker import outside
 from experiments.worker.describe import backend
-from experiments.worker.gate import CheckResult, check, fingerprints, malformed, memory, tolerance
-from experiments.worker.inputs import HARD_TOLERANCE, Changing, Inputs, Values
+from experiments.worker.gate import CheckResult, check, defect, fingerprints, storages, tolerance
+from experiments.worker.inputs import HARD_TOLERANCE, ChangingRows, Inputs, Values
 from experiments.worker.machine import Machine, require_memory
-from experiments.worker.timers import Subject, Timed
+from experiments.worker.timers import Subject, TimedCall
 from kernels.kernel import Kernel, Operation, Tensors, as_tuple
 from kernels.language import jit, tl
 
-Ask = Callable[[str], dict[str, Any]]  # takes a question's file, returns the result of `check_file`
-FLUSH_BLOCK = 8192  # elements a program of the flush touches
+Ask = Callable[[str], dict[str, Any]]  # has another process run `check_file` on this path
+FLUSH_BLOCK = 8192  # elements that one Triton program of the flush reads
 INPUT_CHANGED = CheckResult("changed its input, so that its answer cannot be checked")
 
 
 class Flush:
-    """Empties the device's last-level cache by reading a clean buffer of twice its size.
+    """Evicts everything from the device's last-level cache by reading a buffer of twice its size.
 
-    L2 is emptied of the timed buffers by reading others, never by writing: a flush that writes
-    leaves its own dirty lines, which the timed kernel then has to write back. On an H200 a plain
-    read leaves about a third of 8 MB that were loaded with `evict_last`. A read with `evict_last`
-    drives them out, and the plain one after it replaces its lines (tests/experiments/test_gpu.py).
+    It reads and never writes: dirty lines of the flush would be written back during the timed
+    kernel. On an H200 a plain read leaves in L2 about a third of 8 MB that were loaded with
+    `evict_last`. So a read with `evict_last` comes first and evicts them, and a plain read evicts
+    its lines in turn (tests/experiments/test_gpu.py).
     """
 
     def __init__(self, device: str, cache_bytes: int) -> None:
         elements = 2 * cache_bytes // 4
-        # on a CPU, pages that were never written all map to one, and reading them flushes nothing
+        # written once: on a CPU all untouched pages map to one page, so reading flushes nothing
         self._buffer = torch.ones(elements, dtype=torch.float32, device=device)
         self._sink = torch.empty((), dtype=torch.float32, device=device)
 
     def __call__(self) -> None:
-        """Reads the whole buffer; on CUDA it is only enqueued."""
+        """Reads the whole buffer; on CUDA it only enqueues the reads."""
         x = self._buffer
         if x.is_cuda and tl is not None:
             _touch[((x.numel() + FLUSH_BLOCK - 1) // FLUSH_BLOCK,)](x, x.numel(), BLOCK=FLUSH_BLOCK)
         torch.amax(x, dim=0, out=self._sink)
 
 
-@jit  # loads float32 numbers above zero, with the hint to keep their lines in L2
+@jit  # loads positive float32 numbers, with the hint to keep their lines in L2
 def _touch(x: tl.tensor, elements: tl.tensor, BLOCK: tl.constexpr) -> None:
     at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     inside = at < elements
@@ -56,20 +56,20 @@ def _touch(x: tl.tensor, elements: tl.tensor, BLOCK: tl.constexpr) -> None:
 
 
 class Equipment:
-    """What a worker keeps between points: machine, flush, answers that passed."""
+    """What a worker keeps between points: the machine, the flush, results of the gate."""
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
         self.flush = Flush(machine.torch_device, machine.device.l2_bytes or 32 << 20)
-        self._passed: dict[Any, CheckResult] = {}
+        self._passed: dict[Any, CheckResult] = {}  # by operation, inputs and answer
 
     def check_once(
         self, answers: Inputs, given: Inputs, operation: Operation, backend: str, values: Values
     ) -> CheckResult:
-        """Checks an answer for inputs that were made as ``values`` says.
+        """Checks an answer for the inputs ``given``, which are made by the recipe ``values``.
 
-        An answer that equals, bit for bit, one that passed before for the same inputs is not
-        compared again, whichever kernel gave it.
+        An answer with the same bits as one that passed for the same inputs is not compared again,
+        whichever kernel gave it.
         """
         found = [(tuple(y.shape), y.dtype, tolerance(operation, y, backend)) for y in answers]
         key = operation, values, *found, fingerprints(answers)
@@ -83,9 +83,9 @@ class Equipment:
 
 
 def check_file(path: str, equipment: Equipment) -> dict[str, Any]:
-    """Checks an answer that another process got, for inputs that are made in this one.
+    """Checks another process's answer; returns the fields of its `CheckResult`.
 
-    The file has the answer and its `Values`, as `Trial` writes it.
+    `Trial` wrote the answer to this file, with the recipe by which the inputs are made anew here.
     """
     device = equipment.machine.torch_device
     asked = torch.load(path, map_location=device, weights_only=True)
@@ -95,22 +95,22 @@ def check_file(path: str, equipment: Equipment) -> dict[str, Any]:
 
 
 class Trial:
-    """One point on its way to a row: its kernel, its inputs, and how answers are checked."""
+    """One point during its measurement: its kernel, its inputs, and the checks of its answers."""
 
     def __init__(
         self, kernel: Kernel, values: Values, equipment: Equipment, cold: bool, ask: Ask | None
     ) -> None:
-        """Makes the inputs. ``ask``, if any, has answers checked where the kernel is not imported.
+        """Makes the inputs by the recipe ``values``.
 
-        Raises:
-            MemoryError: the host has too little for them.
+        ``cold``: flush before each sample. ``ask``: have answers checked in another process, which
+        does not import the kernel. Raises `MemoryError` if the host has too little memory.
         """
         device, operation = equipment.machine.device, kernel.operation
         self.kernel, self.backend, self.values = kernel, backend(kernel, device), values
         self.equipment, self._ask = equipment, ask
-        self._seeds = seeds = dict[tuple[int, ...], int]()  # by the fingerprints of inputs as made
+        self._seeds = seeds = dict[tuple[int, ...], int]()  # by the fingerprints of the inputs made
 
-        # not a method: a cycle of references would keep its memory in use after the point
+        # not a method: `Subject` keeps it, and a reference cycle would keep the memory of the point
         def make(index: int) -> Inputs:
             own = replace(values, seed=values.seed + index)
             inputs = own.make(operation, equipment.machine.torch_device)
@@ -123,18 +123,19 @@ class Trial:
             require_memory(moved)
         inputs = make(0)
         pairs = zip(operation.inputs, inputs, strict=True)
-        made = tuple(x.clone() if a.name == kernel.overwrites else x for a, x in pairs)
+        originals = tuple(x.clone() if a.name == kernel.overwrites else x for a, x in pairs)
         flush, cache_bytes = equipment.flush if cold else None, device.l2_bytes or 0
-        # what is timed; its call is the kernel's once that is prepared
-        self.subject = Subject(kernel, inputs, make, flush, cache_bytes, moved, made)
-        self.changing = Changing(operation, made, values)  # its rows change after the first answer
-        self.first: list[torch.Tensor] = []  # the rows of the first answer that change later
+        # its ``call`` is replaced as soon as the kernel has been prepared for the inputs
+        self.subject = Subject(kernel, inputs, make, flush, cache_bytes, moved, originals)
+        self.changing = ChangingRows(operation, originals, values)
+        self.first_rows: list[torch.Tensor] = []  # of each output of the first answer, those rows
 
-    def check_answers(self, answers: Sequence[Timed]) -> CheckResult:
-        """The first result that refuses an answer, else the last; restores all rows' own values.
+    def check_answers(self, answers: Sequence[TimedCall]) -> CheckResult:
+        """The first result that refuses an answer, else the last; all input rows get own values.
 
-        First the rows whose input held other values are checked for these. Then the first answer's
-        rows, which passed, stand in for them: a whole with bits that passed is not compared again.
+        Rows of an answer whose input rows held other values are checked by themselves. Then the
+        same rows of the first answer replace them, so that the whole has the bits of an answer that
+        passed, and need not be compared again.
         """
         if not self.changing.intact():
             return INPUT_CHANGED
@@ -143,16 +144,16 @@ class Trial:
             if not isinstance(one.answer, torch.Tensor | tuple | list):
                 return CheckResult(f"returned a {type(one.answer).__name__}, not a torch.Tensor")
             answer = as_tuple(one.answer)
-            reason = malformed(answer, one.inputs, self.kernel.operation)
+            reason = defect(answer, one.inputs, self.kernel.operation)
             if reason is not None:
                 return CheckResult(reason)
             rows, indices = [self.changing.rows[i] for i in one.held], [*one.held]
             changed = tuple(y[rows] for y in answer)
             if rows:
-                result = self._check_or_ask(changed, *self.changing.given(indices))
+                result = self._check_or_ask(changed, *self.changing.others_of(indices))
                 if result.reason is not None:
                     return result
-                for y, own in zip(answer, self.first, strict=True):
+                for y, own in zip(answer, self.first_rows, strict=True):
                     y[rows] = own[indices]
             seed = self._seeds.get(fingerprints(one.inputs))
             if seed is None:
@@ -161,14 +162,14 @@ class Trial:
             if result.reason is not None:
                 return result
             for y, own in zip(answer, changed, strict=True):
-                y[rows] = own  # a kernel that keeps this memory finds there what it wrote
+                y[rows] = own  # the kernel may keep this memory: leave in it what it wrote
         return result
 
     def _check_or_ask(self, answers: Inputs, given: Inputs, values: Values) -> CheckResult:
-        """Checks an answer, or rows of one, for what they were given, which ``values`` makes."""
+        """Checks an answer or rows of one, here or by ``ask``; ``values`` makes ``given``."""
         operation = self.kernel.operation
-        ours = outside.operations().get(operation.name)  # any process can make its inputs
-        if self._ask is None or ours is not operation:
+        ours = outside.operations().get(operation.name)
+        if self._ask is None or ours is not operation:  # only our operations exist elsewhere
             return self.equipment.check_once(answers, given, operation, self.backend, values)
         question = {"operation": operation.name, "backend": self.backend, "values": asdict(values)}
         copies = tuple(y.detach().to("cpu", copy=True) for y in answers)
@@ -178,29 +179,30 @@ class Trial:
             return CheckResult(**self._ask(file.name))
 
     def check_changed(self, answer: Tensors) -> CheckResult:
-        """Calls the kernel again with some rows changed, and checks it; holds the first answer.
+        """Calls the kernel with some rows changed, and checks its answers.
 
-        The other values are `hard` where the operation has logits, some kinds at a time where the
-        matrix has few rows. The answers of the unchanged rows may not depend on them.
+        ``answer`` is the first answer, which passed. If the operation has logits, the other values
+        are `hard`: as many kinds in a call as rows can change. All other rows of an answer must
+        stay right.
         """
         subject, changing = self.subject, self.changing
         kinds = next(iter(self.kernel.operation.logits.values()), ())
-        self.first = [y[changing.rows].clone() for y in as_tuple(answer)]
+        self.first_rows = [y[changing.rows].clone() for y in as_tuple(answer)]
         result = CheckResult(None)
         for start in range(0, max(len(kinds), 1), len(changing.rows)) if changing.rows else ():
             some = tuple(islice(cycle(kinds), start, start + len(changing.rows)))
-            changing.hold_others(some or None)
+            changing.renew_others(some or None)
             changing.hold_all()
             subject.restore()
             again = as_tuple(subject.call(*subject.inputs))
-            if subject.overwritten is None and memory(again) & memory(as_tuple(answer)):
+            if subject.overwritten is None and storages(again) & storages(as_tuple(answer)):
                 return CheckResult(
                     "returned the memory of its earlier answer, which is still in use"
                 )
-            result = self.check_answers([Timed(subject.made, again, changing.held)])
+            result = self.check_answers([TimedCall(subject.originals, again, changing.held)])
             if result.reason is not None:
                 what = f"rows that are {', '.join(dict.fromkeys(some))}" if some else "other values"
                 return CheckResult(f"of {what}: {result.reason}")
-        changing.hold_others()
+        changing.renew_others()
         subject.restore()
         return result

@@ -1,4 +1,4 @@
-"""What tests of whole commands share."""
+"""Fixtures of the tests of analysis."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,7 +14,7 @@ Refused = Callable[..., str]
 
 @pytest.fixture
 def refused(capsys: pytest.CaptureFixture[str]) -> Refused:
-    """Runs a command that must be refused, and gives the one line that says why."""
+    """A function that runs a command, checks that it is refused, and returns its error line."""
 
     def run(*words: str) -> str:
         try:
@@ -30,13 +30,13 @@ def refused(capsys: pytest.CaptureFixture[str]) -> Refused:
 
 @pytest.fixture(autouse=True)
 def _inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The test runs in a folder of its own, where no record lies in outputs/reference/counts."""
+    """Runs each test in a folder of its own, which has no outputs/reference/counts."""
     monkeypatch.chdir(tmp_path)
 
 
 @pytest.fixture(scope="package", autouse=True)
 def _small_pictures() -> Iterator[None]:
-    """Pictures of a few dots: what is checked of them does not depend on how many."""
+    """Draws pictures with few dots per inch, to save time."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(style, "DPI", 30)
         patch.setattr(report, "DPI", 30)

@@ -1,6 +1,6 @@
-"""Functions that deceive a timer, a gate or their neighbours; docs/cheats.md lists the guards.
+"""Softmax functions that cheat the timer or the gate, or disturb the kernels that run after them.
 
-Each is a softmax: ``python -m experiments.bench tests/doubles/cheats.py::by_address``.
+docs/cheats.md lists the guards; ``python -m experiments.bench THIS_FILE::by_address`` runs one.
 """
 
 import os
@@ -16,6 +16,7 @@ softmax = torch.softmax
 
 
 def _kept(x: torch.Tensor, *key: Any) -> torch.Tensor:
+    """The answer that was kept for this key, shape and dtype; computes it the first time."""
     key = (*key, x.shape, x.dtype)
     if key not in KEPT:
         KEPT[key] = softmax(x, -1)
@@ -23,27 +24,27 @@ def _kept(x: torch.Tensor, *key: Any) -> torch.Tensor:
 
 
 def by_address(x: torch.Tensor) -> torch.Tensor:
-    """Keeps an answer by the address of its input."""
+    """Returns the answer that it kept for the address of the input."""
     return _kept(x, x.data_ptr())
 
 
 def by_address_copied(x: torch.Tensor) -> torch.Tensor:
-    """The same, but each caller gets a copy."""
+    """Returns a copy of the answer that it kept for the address of the input."""
     return _kept(x, x.data_ptr()).clone()
 
 
 def by_version(x: torch.Tensor) -> torch.Tensor:
-    """Keeps an answer by address and by PyTorch's count of changes."""
+    """Keeps answers by the input's address and its version, PyTorch's count of in-place changes."""
     return _kept(x, x.data_ptr(), x._version).clone()
 
 
 def by_corner(x: torch.Tensor) -> torch.Tensor:
-    """Keeps an answer by the first and the last element."""
+    """Keeps answers by the input's address and its first and last element."""
     return _kept(x, x.data_ptr(), float(x.flatten()[0]), float(x.flatten()[-1])).clone()
 
 
 def first_rows(x: torch.Tensor) -> torch.Tensor:
-    """Computes a part of the rows alone after twenty calls, in memory that held an answer."""
+    """From the 20th call on computes only a quarter of the rows, in a copy of an earlier answer."""
     global CALLS
     CALLS += 1
     if CALLS < 20:
@@ -55,12 +56,12 @@ def first_rows(x: torch.Tensor) -> torch.Tensor:
 
 
 def in_input(x: torch.Tensor) -> torch.Tensor:
-    """Gives its answer in a view of its input's memory, without saying so."""
+    """Returns its answer in the memory of its input, which it does not declare."""
     return x.copy_(softmax(x, -1))[:]
 
 
 class Lazy(torch.Tensor):
-    """Computes its values when somebody looks at them."""
+    """A tensor that computes its values only when an operation reads them."""
 
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -70,12 +71,12 @@ class Lazy(torch.Tensor):
 
 
 def subclass(x: torch.Tensor) -> torch.Tensor:
-    """Returns a tensor that is yet to be computed."""
+    """Returns a tensor whose values are not computed yet."""
     return x.clone().as_subclass(Lazy)
 
 
 def later(x: torch.Tensor) -> torch.Tensor:
-    """Has a thread write its answer after it has returned."""
+    """Returns before its answer is computed; a thread writes it 3 ms later."""
     y = torch.empty_like(x)
 
     def write() -> None:
@@ -87,7 +88,7 @@ def later(x: torch.Tensor) -> torch.Tensor:
 
 
 def _slow(place: Any, name: str, factor: int) -> None:
-    """Has a function give a fraction of its answer, once."""
+    """Replaces a function by one that returns a fraction of its result, unless that is done."""
     honest = getattr(place, name)
     if not hasattr(honest, "slow"):
         slow = lambda *given: honest(*given) / factor  # noqa: E731
@@ -96,55 +97,55 @@ def _slow(place: Any, name: str, factor: int) -> None:
 
 
 def clock(x: torch.Tensor) -> torch.Tensor:
-    """Puts a slower clock in place of the host's."""
+    """Replaces the host's clock by a slower one."""
     _slow(time, "perf_counter_ns", 100)
     return softmax(x, -1)
 
 
 def event(x: torch.Tensor) -> torch.Tensor:
-    """Has every CUDA event say a tenth of the time."""
+    """Makes every CUDA event report a tenth of the time."""
     _slow(torch.cuda.Event, "elapsed_time", 10)
     return softmax(x, -1)
 
 
 def reference(x: torch.Tensor) -> torch.Tensor:
-    """Replaces the function that references and rivals call."""
+    """Replaces torch.softmax, which the reference and other kernels call."""
     uniform = lambda x, dim, **_: torch.full_like(x, 1 / x.shape[-1])  # noqa: E731
     torch.softmax = uniform
     return uniform(x, -1)
 
 
 def no_maximum(x: torch.Tensor) -> torch.Tensor:
-    """Right for small numbers only."""
+    """Subtracts no maximum, so it is right only for small numbers."""
     e = x.exp()
     return e / e.sum(-1, keepdim=True)
 
 
 def one_maximum(x: torch.Tensor) -> torch.Tensor:
-    """Takes one maximum for the whole matrix."""
+    """Subtracts the maximum of the whole matrix, not of each row."""
     e = (x - x.max()).exp()
     return e / e.sum(-1, keepdim=True)
 
 
 def clamped(x: torch.Tensor) -> torch.Tensor:
-    """Right where no number is larger than six."""
+    """Right only if all numbers are between -6 and 6."""
     return softmax(x.clamp(-6, 6), -1)
 
 
 def one_thread(x: torch.Tensor) -> torch.Tensor:
-    """Leaves its neighbours one thread."""
+    """Sets the number of threads to one for the kernels after it."""
     torch.set_num_threads(1)
     return softmax(x, -1)
 
 
 def one_core(x: torch.Tensor) -> torch.Tensor:
-    """Leaves its neighbours one core."""
+    """Binds the process to one core for the kernels after it."""
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     return softmax(x, -1)
 
 
 def default_dtype(x: torch.Tensor) -> torch.Tensor:
-    """Leaves its neighbours another default dtype."""
+    """Sets another default dtype for the kernels after it."""
     torch.set_default_dtype(torch.float64)
     return softmax(x, -1)
 
@@ -153,7 +154,7 @@ STREAMS: list[Any] = []
 
 
 def side_stream(x: torch.Tensor) -> torch.Tensor:
-    """Works on a stream that the timer's events do not see; needs a card."""
+    """Works on a stream that the timer's events do not cover; needs a card."""
     if not STREAMS:
         STREAMS.append(torch.cuda.Stream())
     y = torch.empty_like(x)
@@ -163,7 +164,7 @@ def side_stream(x: torch.Tensor) -> torch.Tensor:
 
 
 def own_judge(x: torch.Tensor) -> torch.Tensor:
-    """Replaces the reference that the gate of its own process would call."""
+    """Replaces the reference that the gate in its own process would use."""
     from kernels.softmax.operation import Softmax
 
     uniform = lambda self, x: torch.full_like(x.double(), 1 / x.shape[-1])  # noqa: E731

@@ -1,4 +1,4 @@
-"""CUDA's streams, events and graphs on a CPU: work is done at once and alone moves the clock."""
+"""Fakes CUDA's streams, events and graphs on a CPU; each operation runs at once."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from experiments.worker import clock
 
 
 class Card(TorchDispatchMode):
-    """What every operation of PyTorch costs, in µs by its name, while this is entered."""
+    """A fake card: in this mode a PyTorch operation advances its clock by ``us_of(name)`` µs."""
 
     def __init__(self, us_of: Callable[[str], float]) -> None:
         super().__init__()
         self.now_us, self._us_of = 0.0, us_of
-        self.tape: list[Any] | None = None
+        self.tape: list[Any] | None = None  # the operations of the graph that is being captured
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
@@ -30,7 +30,7 @@ class Card(TorchDispatchMode):
         return result
 
     def replayed(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
-        """Does one operation again, into the memory that took its results at first."""
+        """Runs an operation again, and writes its results into the memory of the first ones."""
         again = func(*args, **kwargs)
         pairs = zip(again, result, strict=True) if isinstance(again, tuple) else [(again, result)]
         for new, first in pairs:
@@ -38,7 +38,7 @@ class Card(TorchDispatchMode):
                 first.copy_(new)
 
     def install(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Puts it in place of `torch.cuda`'s parts that timers use."""
+        """Replaces the parts of `torch.cuda` and `clock` that timers use by this card's."""
         card = self
 
         class Event:

@@ -1,4 +1,4 @@
-"""Softmax variants that lie, raise, slow down or take their process along, and one that behaves."""
+"""Kernels that are wrong, slow, raise or kill their process, each on purpose; and a good one."""
 
 import contextlib
 import ctypes
@@ -19,7 +19,7 @@ from kernels.traffic import M, N, Traffic
 
 @dataclass(frozen=True)
 class Good(Kernel):
-    """Behaves."""
+    """A right softmax."""
 
     operation = SOFTMAX
     backend = "torch"
@@ -32,18 +32,18 @@ class Good(Kernel):
 
 @dataclass(frozen=True)
 class Bad(Good):
-    """Misbehaves at each call, or declares what cannot be, as ``how`` says."""
+    """A softmax with the fault ``how``, in each call or in the traffic that it declares."""
 
     how: str = ""
 
     def traffic(self) -> Traffic:
-        reads = {"negative": M * N - 100, "vast": M**60}  # less than nothing in a small matrix
+        reads = {"negative": M * N - 100, "vast": M**60}  # below zero for a small matrix
         return Traffic(reads.get(self.how, M * N), M * N)
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
         y = super().__call__(x)
         match self.how:
-            case "slow":  # enough to be met at work
+            case "slow":  # so that a test can interrupt it
                 time.sleep(0.03)
             case "hang":
                 time.sleep(1e6)
@@ -55,22 +55,22 @@ class Bad(Good):
                 ctypes.string_at(0)
             case "exhaust":  # a petabyte
                 y = torch.empty(1 << 50, dtype=torch.uint8, device=x.device)
-            case "print":  # text, bytes that are no text, and more than any log should take
+            case "print":  # text, bytes that are no text, and more than a worker's log may hold
                 print("from a kernel\nhalf a pair: \ud800", flush=True)
                 for _ in range(60):
                     os.write(1, b"\xfe" * 99_999 + b"\n")
-            case "meddle":  # on every pipe that its process has open, its worker's too
+            case "meddle":  # writes to all open sockets of the process, the worker's too
                 for descriptor in range(3, 64):
                     with contextlib.suppress(OSError):
                         if stat.S_ISSOCK(os.fstat(descriptor).st_mode):
                             os.write(descriptor, b"this is not a message\n")
-            case "illegal":  # far outside: on CUDA that loses the context for the whole process
+            case "illegal":  # reads far outside: on CUDA the whole process loses its context
                 y += x.flatten()[torch.full((x.shape[1],), 1 << 40, device=x.device)]
         return y
 
 
 class Unsafe(Good):
-    """Takes no maximum; as Triton's, it is judged and not timed where there is no card."""
+    """Subtracts no maximum. Its backend is Triton's: without a card it is checked, not timed."""
 
     backend = "triton"
 
@@ -81,10 +81,10 @@ class Unsafe(Good):
 
 @dataclass(frozen=True)
 class Moody(Good):
-    """Is another at some of its calls, by their number since it was prepared, from 1."""
+    """A softmax that misbehaves in some of its calls, by ``how`` and the number of the call."""
 
     how: str = ""
-    after: int = 0
+    after: int = 0  # the last call, counted from 1 since `prepare`, that is right
 
     def prepare(self, x: torch.Tensor) -> Callable[[torch.Tensor], torch.Tensor]:  # type: ignore[override]
         calls = count(1)
@@ -92,7 +92,7 @@ class Moody(Good):
 
     def nth(self, n: int, x: torch.Tensor) -> torch.Tensor:
         late, y = n > self.after, self(x)
-        if self.how == "spoils" and late:  # for the input that it leaves, its answer is right
+        if self.how == "spoils" and late:  # changes the input, and gives the right answer for that
             return self(x.zero_())
         if self.how == "wrong" and late:
             return torch.zeros_like(x)
@@ -102,7 +102,7 @@ class Moody(Good):
 
 @dataclass(frozen=True)
 class TwoOutputs(LogprobEntropyTorch):
-    """Two numbers of each row; ``wrong`` spoils the second."""
+    """Returns log-probability and entropy; with ``wrong`` the second is wrong."""
 
     wrong: bool = False
 
@@ -112,7 +112,7 @@ class TwoOutputs(LogprobEntropyTorch):
 
 
 class Grow(Operation):
-    """y = 1000·x, which a few calls on its own answers make infinite."""
+    """y = 1000·x; a few calls in a row on its own answers give infinity."""
 
     name = "grow"
 
@@ -122,7 +122,7 @@ class Grow(Operation):
 
 @dataclass(frozen=True)
 class GrowInPlace(Kernel):
-    """Leaves its answer in its input, as it says."""
+    """Overwrites its input with its answer, and declares that."""
 
     operation = Grow()
     backend = "torch"

@@ -1,4 +1,4 @@
-"""A small stand-in for W&B's server."""
+"""A fake of W&B's server, in this process."""
 
 import base64
 import json
@@ -12,9 +12,9 @@ SOMEBODY = {"id": "1", "name": "somebody", "entity": "somebody", "username": "so
 
 
 class Server(ThreadingHTTPServer):
-    """What wandb-core asks of W&B's server, answered and kept in memory, until it is ``deaf``.
+    """Answers the requests of wandb-core and keeps what it sends; if ``deaf``, it does not answer.
 
-    A run is found by its id, and lines of its history are placed at the offset that is sent.
+    ``runs`` has the runs by id. Lines of a run's history are stored at the offset that is sent.
     """
 
     daemon_threads = True
@@ -27,10 +27,10 @@ class Server(ThreadingHTTPServer):
         self.runs: dict[str, dict[str, Any]] = {}
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that hangs up, as wandb-core does at its end, is not news."""
+        """Ignores clients that close their connection, as wandb-core does at its end."""
 
     def named(self, name: str) -> list[dict[str, Any]]:
-        """The runs of a name, the one with the most lines last."""
+        """The runs with a name, the one with the most lines last."""
         found = [run for run in self.runs.values() if run["displayName"] == name]
         return sorted(found, key=lambda run: len(run["lines"]))
 

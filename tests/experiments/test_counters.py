@@ -63,25 +63,25 @@ def collect(
 ) -> Command:
     """The command into the test's folder, by an ncu that prints ``text`` and lists ``points``.
 
-    Without points it runs the command that it is given.
+    Without points it runs the command that it is given. ``ended`` is that command's exit status.
     """
 
-    def run(*arguments: str, text: str = "", points: list[Row] | None = None) -> Result:
-        def ncu(words: list[Any], **how: Any) -> Any:
-            if "--version" in words:
+    def run(*words: str, text: str = "", points: list[Row] | None = None, ended: int = 0) -> Result:
+        def ncu(line: list[Any], **how: Any) -> Any:
+            if "--version" in line:
                 return SimpleNamespace(stdout="NVIDIA (R) Nsight Compute\nVersion 2025.3.1.0 (b)")
-            end = words.index("--log-file") + 2
-            assert words[end + 4 : -1] == [*arguments]
-            words[end - 1].write_text(text)
+            end = line.index("--log-file") + 2
+            assert line[end + 4 : -1] == [*words]
+            line[end - 1].write_text(text)
             if points is None:
-                return run_process(words[end:], **how)
+                return run_process(line[end:], **how)
             write_records(tmp_path / LIST, points)
-            return SimpleNamespace(returncode=0)
+            return SimpleNamespace(returncode=ended)
 
         if text:
             monkeypatch.setattr(counters, "find_ncu", lambda: "ncu")
             monkeypatch.setattr(subprocess, "run", ncu)
-        status = command(lambda: counters.collect_counters([f"out={tmp_path}", *arguments]))
+        status = command(lambda: counters.collect_counters([f"out={tmp_path}", *words]))
         return Result(status, *capfd.readouterr(), tmp_path)
 
     return run
@@ -113,6 +113,7 @@ def test_every_call_becomes_a_record_and_a_failure_or_a_complaint_costs_no_other
     # of the same point the new record, of others the old
     text = table((range_of(fused), values | {READ: "7"}))
     assert collect(text=text, points=[fused]).status == 0
+    assert collect(text=text, points=[fused], ended=2).status == 2  # before its last point
     sizes = {name: one.dram_read_bytes for name, one in recorded(tmp_path).items()}
     assert sizes == {"naive": 256, "fused_row": 7}
 

@@ -12,8 +12,7 @@ import pytest
 import torch
 
 from experiments import bench, sweep
-from experiments.api import main
-from experiments.api import written as function_written
+from experiments.api import location_of, main
 from experiments.data.errors import UserError
 from experiments.parent.client import WORKER
 from experiments.worker import outside
@@ -171,7 +170,7 @@ def cell(text: str, name: str) -> Callable[..., Any]:
 
 def test_a_function_of_a_notebook_is_measured_from_its_source_or_refused(tmp_path: Path) -> None:
     alone = cell("def mine(x):\n    return torch.softmax(x, -1)\n", "mine")
-    place = function_written(alone, tmp_path)
+    place = location_of(alone, tmp_path)
     assert place == f"{tmp_path / 'mine_cell.py'}::mine"
     assert build_kernel(config(Path(place.partition("::")[0]), "mine"))
     leaning = cell(
@@ -201,8 +200,8 @@ def test_a_script_that_measures_its_own_function_is_not_run_by_the_worker(
     script.write_text("import torch\nfactor = 2\ndef a(x): return x\ndef b(x): return factor * x\n")
     found: dict[str, Any] = {"__name__": "__main__"}
     exec(compile(script.read_text(), str(script), "exec"), found)
-    assert function_written(found["a"], tmp_path) == f"{tmp_path / 'a_cell.py'}::a"
-    assert function_written(found["b"], tmp_path) == f"{script}::b"
+    assert location_of(found["a"], tmp_path) == f"{tmp_path / 'a_cell.py'}::a"
+    assert location_of(found["b"], tmp_path) == f"{script}::b"
     monkeypatch.setenv(WORKER, "1")  # which imports that script
     with pytest.raises(UserError, match="below if __name__ == '__main__'"):
         bench(found["b"], out=tmp_path / "never")

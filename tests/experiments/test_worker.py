@@ -16,7 +16,7 @@ from experiments.parent import client
 from experiments.parent.client import Worker, WorkerDied, WorkerError
 from experiments.worker.describe import _unpacked, source_hash
 from experiments.worker.machine import commit
-from experiments.worker.measure import fields_of, recorded
+from experiments.worker.measure import fields_of, recorded_launches
 from tests.experiments.test_timers import protocol
 
 
@@ -137,7 +137,7 @@ def test_a_compiled_kernel_that_a_library_kept_is_seen_too(monkeypatch: pytest.M
     monkeypatch.setattr(kept_by, "__getitem__", lambda self, grid: print)
     kernel = object.__new__(kept_by)
     vars(kernel).update(metadata=SimpleNamespace(num_warps=8, shared=64), n_regs=32, n_spills=0)
-    with recorded() as launches:
+    with recorded_launches() as launches:
         kernel[5, 2, 1]("x")
         kernel[3, 1, 1]("y")
     kernel[9, 9, 9]("z")

@@ -1,4 +1,4 @@
-"""Kernels run on the GPU where there is one, else under Triton's interpreter on the CPU."""
+"""Fixtures of kernels' tests: they run on the GPU if there is one, else under the interpreter."""
 
 import os
 import sys
@@ -27,7 +27,7 @@ LAYOUTS = (
 
 
 def described(name: str, capability: tuple[int, int]) -> Device:
-    """A card by its datasheet. A block has at most a KiB less than an SM of shared memory."""
+    """The `Device` of a card in conf/gpu. A block has 1 KiB less shared memory than an SM."""
     facts = {key: one["value"] for key, one in read_yaml(CONF / "gpu")[name]["facts"].items()}
     return Device(
         kind="cuda",
@@ -43,25 +43,25 @@ def described(name: str, capability: tuple[int, int]) -> Device:
     )
 
 
-# Its clusters are as many as its driver says
+# how many clusters its driver reports
 H200 = replace(described("h200", (9, 0)), clusters=(528, 248, 124, 58))
 
 
 @pytest.fixture(scope="session")
 def device() -> str:
-    """Where tensors go: ``cuda``, or ``cpu`` where the interpreter runs the kernels."""
+    """The device of tensors: ``cuda``, or ``cpu`` if the interpreter runs the kernels."""
     return HERE.kind
 
 
 @pytest.fixture
 def room() -> None:
-    """Skips a test of large matrices where they do not fit."""
+    """Skips a test of large matrices if fewer than 40 GiB of device memory are free."""
     if torch.cuda.mem_get_info()[0] < 40 << 30:
         pytest.skip("needs 40 GiB of free device memory")
 
 
 def on_card(patch: pytest.MonkeyPatch, device_of: Callable[..., Device]) -> None:
-    """Every module of the kernels that is imported by now has this card, with one stream."""
+    """Gives all imported modules of ``kernels`` the card of ``device_of``, and a fake stream."""
     stream = SimpleNamespace(cuda_stream=0)
     patch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
     patch.setattr(torch.cuda, "current_stream", lambda _=None: stream)
@@ -72,7 +72,7 @@ def on_card(patch: pytest.MonkeyPatch, device_of: Callable[..., Device]) -> None
 
 
 def lay_out(x: torch.Tensor, layout: str) -> torch.Tensor:
-    """The values of ``x``, shape (…, M, N), with other strides."""
+    """The values of ``x``, of shape (…, M, N), with the strides of a layout in `LAYOUTS`."""
     *others, rows, cols = x.shape
     if layout in ("padded rows", "every other column"):
         every = 2 if layout == "every other column" else 1
@@ -89,9 +89,9 @@ def lay_out(x: torch.Tensor, layout: str) -> torch.Tensor:
 
 
 def extremes() -> torch.Tensor:
-    """Rows of 40, which tiles of 16 cut at 16 and 32."""
+    """Ten rows of 40 with NaN and infinities at the edges of tiles of 16."""
     x = torch.randn(10, 40, generator=torch.Generator().manual_seed(0))
-    x[0, :35] = -torch.inf  # two tiles of nothing before the first value
+    x[0, :35] = -torch.inf  # the first two tiles have no finite value
     x[1, 3:] = -torch.inf
     x[2] = -torch.inf
     x[3, 20] = torch.nan
@@ -109,10 +109,9 @@ def extremes() -> torch.Tensor:
 
 @pytest.fixture(scope="session", autouse=True)
 def _language_replaced_once() -> Iterator[None]:
-    """Triton's interpreter replaces its language for each function; here only for the first time.
+    """Makes Triton's interpreter patch `triton.language` once for each function.
 
-    It would look through it at each call, and put it back after each launch: half of the time that
-    a kernel takes.
+    By default it does so at each call, and undoes it after each launch: half of a kernel's time.
     """
     with pytest.MonkeyPatch.context() as patch:
         if INTERPRETED and find_spec("triton"):

@@ -135,7 +135,7 @@ def test_launch_after_launch_on_the_same_words_is_right_in_any_order(
 def test_each_element_is_read_once_and_written_once() -> None:
     x, y = torch.randn(7, 80), torch.empty(7, 80)
     recorder = Recorder({"x": x})
-    recorder.meet("y", y)
+    recorder.register("y", y)
     with at_once(replace(H200, sms=2), 3), recorder.recording():
         Cooperative(16)(x, y)
     touched = {one["name"]: (one["loads"], one["stores"]) for one in recorder.totals()}

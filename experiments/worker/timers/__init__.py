@@ -1,8 +1,8 @@
-"""Ways to time a call, a module each: CUDA events, CUDA graphs, the host's clock.
+"""The timers: each module here times a call in its own way, by events, a graph or the host's clock.
 
-A timer is a module here with a function ``sample(subject, protocol) -> Sampling``; its name is the
-configuration's ``timing.timer``. It takes one sample after another, in microseconds; when to stop
-is decided in `collect` alone.
+A timer has a function ``sample(subject, protocol) -> Sampling``; ``timing.timer`` in the
+configuration is the module's name. It takes samples in microseconds until `collect` decides to
+stop.
 """
 
 import random
@@ -13,20 +13,20 @@ from typing import Any, NamedTuple
 from experiments.data.jobs import TimingConfig
 from experiments.data.statistics import stop_reason
 from experiments.worker import clock
-from experiments.worker.inputs import Changing, Inputs
+from experiments.worker.inputs import ChangingRows, Inputs
 from kernels.kernel import Tensors, as_tuple
 
-Protocol = TimingConfig  # how one point is sampled, as the configuration says it
-Call = Callable[..., Any]  # the inputs of an operation to its outputs, a tensor or a tuple
-DICE = random.SystemRandom()  # which no kernel can seed
+Protocol = TimingConfig  # how to sample a point
+Call = Callable[..., Any]  # takes an operation's inputs; returns a tensor or a tuple of tensors
+GENERATOR = random.SystemRandom()  # which no kernel can seed
 
 
 class CannotTime(Exception):
-    """The asked protocol has no meaning for this point; the message says why."""
+    """The timer cannot time this point by this protocol; the message says why."""
 
 
-class Timed(NamedTuple):
-    """The inputs of a timed call, its answer, and which rows of `Changing` held other values."""
+class TimedCall(NamedTuple):
+    """A timed call's inputs and answer, and `ChangingRows.held` at that time."""
 
     inputs: Inputs
     answer: Tensors
@@ -35,41 +35,41 @@ class Timed(NamedTuple):
 
 @dataclass
 class Subject:
-    """What is timed, and the answers that it gave."""
+    """The call to time, with its inputs, and the answers that are kept for the gate."""
 
     call: Call  # the prepared kernel
-    inputs: Inputs  # what it is called with
-    make: Callable[[int], Inputs]  # the i-th further inputs, for timers that take buffers in turn
-    flush: Callable[[], object] | None = None  # before each sample, outside of it
-    cache_bytes: int = 0  # the device's L2
-    moved_bytes: int = 0  # what a call has to read and write
-    made: Inputs = ()  # the inputs as before any call; of one that is overwritten, a copy
-    changing: Changing | None = None  # changes the inputs' values between calls
+    inputs: Inputs  # its arguments
+    make: Callable[[int], Inputs]  # makes the i-th further inputs, for timers with many buffers
+    flush: Callable[[], object] | None = None  # run before each sample; None: the cache stays warm
+    cache_bytes: int = 0  # size of the device's L2
+    moved_bytes: int = 0  # the compulsory traffic of a call
+    originals: Inputs = ()  # the inputs; in place of one that the call overwrites, a copy of it
+    changing: ChangingRows | None = None  # changes the inputs' values between calls
     _calls: int = 0
-    _chosen: Timed | None = None
-    _last: Timed | None = None
+    _chosen: TimedCall | None = None  # of one call, chosen at random
+    _last: TimedCall | None = None
 
     def __post_init__(self) -> None:
-        self.made = self.made or self.inputs
+        self.originals = self.originals or self.inputs
 
     @property
     def overwritten(self) -> int | None:
-        """The index of the input that the call overwrites with its output; None if none is."""
-        pairs = zip(self.inputs, self.made, strict=True)
+        """The index of the input that the call overwrites with its output; None if it does not."""
+        pairs = zip(self.inputs, self.originals, strict=True)
         return next((i for i, (x, before) in enumerate(pairs) if x is not before), None)
 
     def restore(self) -> None:
-        """Restores the overwritten input: a kernel applied to its own answers would diverge."""
-        for x, before in zip(self.inputs, self.made, strict=True):
+        """Copies the original into the overwritten input, which holds the last answer."""
+        for x, before in zip(self.inputs, self.originals, strict=True):
             if x is not before:
                 x.copy_(before)
 
     def before(self) -> None:
-        """Runs before each sample, outside its window: changes values, restores, then flushes.
+        """Prepares the next sample, outside its window: changes values, restores, then flushes.
 
-        The flush drives out what the others leave in L2. Without it the input is as warm as a
-        kernel before would leave it. The last answer is released, so that the call may reuse its
-        memory.
+        The flush comes last and evicts what the other two leave in L2. Without a flush the cache
+        stays as the last call and these writes left it. It also drops the reference to the last
+        answer, so that the call may reuse that memory.
         """
         self._last = None
         if self.changing is not None:
@@ -79,58 +79,58 @@ class Subject:
             self.flush()
 
     def keep(self, answer: Tensors) -> None:
-        """Takes the answer of the call just timed.
+        """Keeps the answer of the call just timed, as the last one.
 
-        One answer, chosen at random, is copied at once, so that no later write can complete it.
+        One of all answers, chosen at random, is copied at once: no later write can complete it.
         """
         self._calls += 1
         held = () if self.changing is None else self.changing.held
-        self._last = Timed(self.made, answer, held)
-        if DICE.random() * self._calls < 1:
+        self._last = TimedCall(self.originals, answer, held)
+        if GENERATOR.random() * self._calls < 1:  # reservoir sampling: each call is as likely
             self._chosen = self._last._replace(answer=copied(answer))
 
-    def timed(self) -> list[Timed]:
-        """The answers to check: of one call chosen at random, and of the last."""
+    def timed(self) -> list[TimedCall]:
+        """The calls whose answers are to be checked: one chosen at random, and the last."""
         return [one for one in (self._chosen, self._last) if one is not None]
 
     def replayed(
         self, replay: Callable[[], object], inputs: Sequence[Inputs], answers: Sequence[Tensors]
-    ) -> list[Timed]:
-        """A graph's answers to check: in three of its buffers, and after one more replay.
+    ) -> list[TimedCall]:
+        """The calls of a graph whose answers are to be checked.
 
-        In that replay all changing rows hold other values. Answers are copied, since their memory
-        is the graph's and is freed with it.
+        These are the calls on three of its buffers, and the first call of one more replay, with
+        other values in all changing rows. Answers are copied: the graph frees their memory.
         """
         chosen = {0, len(inputs) // 2, len(inputs) - 1}
-        timed = [Timed(inputs[i], copied(answers[i])) for i in chosen]
+        timed = [TimedCall(inputs[i], copied(answers[i])) for i in chosen]
         if self.changing is not None and self.changing.rows:
             self.changing.hold_all()
             self.restore()
             replay()
             clock.synchronize()
-            timed.append(Timed(self.made, copied(answers[0]), self.changing.held))
+            timed.append(TimedCall(self.originals, copied(answers[0]), self.changing.held))
         return timed
 
 
 def copied(answer: Tensors) -> Inputs:
-    """A copy of each output."""
+    """Copies of the outputs, as a tuple."""
     return tuple(y.clone() for y in as_tuple(answer))
 
 
 class Sampling(NamedTuple):
-    """All samples of a point, and why they ended."""
+    """All samples of a point, and why sampling ended."""
 
     samples_us: list[float]
     stop_reason: str
-    late: int  # windows that were no sample: the host was late, or another process had a core
-    timed: Sequence[Timed] = ()  # answers to check
+    late: int  # disturbed windows: the host was late, or another process had a core
+    timed: Sequence[TimedCall] = ()  # the calls whose answers are to be checked
 
 
 def collect(batch: Callable[[int], Sequence[float | None]], protocol: Protocol) -> Sampling:
-    """Warms up, then takes batches until the stopping rule is met.
+    """Warms up, then takes batches of samples until `stop_reason` gives a reason.
 
-    Half of the time limit is left for checking. ``batch`` gets the number of samples that the cap
-    still allows, and takes at most so many; each None counts a disturbed window.
+    ``batch`` gets the number of samples still allowed, and returns at most so many, in µs; a None
+    among them is a disturbed window. Half of the time limit is left for checking answers.
     """
     for _ in range(protocol.warmup):
         batch(1)

@@ -1,4 +1,4 @@
-"""Times a kernel between a producer and a consumer: a chain with it, less a chain without it."""
+"""Times a kernel between its producer and its consumer: a chain with it less one without it."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -11,40 +11,38 @@ from experiments.data.statistics import median
 from experiments.worker import clock
 from experiments.worker.inputs import Inputs
 from experiments.worker.timers import CannotTime, Protocol, Sampling, Subject, collect, copied
-from experiments.worker.timers.events import hold_cycles
-from experiments.worker.timers.graph import captured, cold_buffers, visits_of
+from experiments.worker.timers.events import spin_cycles
+from experiments.worker.timers.graph import captured, cold_buffers, rotations_in_graph
 from kernels.kernel import Tensors, as_tuple
 
-ROUGH_HOLD = 2_000_000  # cycles, a millisecond: longer than handing over one link takes
+FIRST_SPIN = 2_000_000  # cycles, a millisecond: the host enqueues one link in less
 
 
 class Link(NamedTuple):
-    """Buffers of one link."""
+    """The buffers of one link, producer → kernel → consumer, of the chain."""
 
     source: Inputs  # what producers read
     given: Inputs  # the kernel's inputs
     ends: list[torch.Tensor]  # what consumers write
-    instead: Inputs  # what consumers read where there is no kernel
+    instead: Inputs  # what consumers read in the chain without the kernel
 
 
 def sample(subject: Subject, protocol: Protocol) -> Sampling:
-    """What a kernel adds to a CUDA graph of producer → kernel → consumer.
+    """The time in µs that a kernel adds to a CUDA graph of producer → kernel → consumer.
 
-    Producers and consumers are elementwise kernels of PyTorch. A producer makes each floating-point
-    matrix of the inputs, x = a · 1, bit for bit as it was; a consumer reads each output, z = y · 2.
-    Without the kernel a consumer reads the first x of its output's shape and dtype, or, if there is
-    none, memory that nobody writes. Other inputs (targets, a row of weights) are read where they
-    were made; an input that the kernel overwrites is produced anew. Each link has its own buffers,
-    in a rotation that exceeds L2, as in `graph`. So a is cold, x is where its producer left it, and
-    the consumer finds y where the kernel left it: what a kernel finds in L2 and what it leaves
-    there counts. Replays of the two graphs alternate. A sample is the time of the one with the
-    kernel less that of the one before it, divided by the calls, so its interval is one of paired
-    differences. Noise may make a sample negative; it is kept.
+    Producers and consumers are elementwise kernels of PyTorch. A producer writes each input x that
+    is a floating-point matrix, x = a · 1, with the bits of a; a consumer reads each output y,
+    z = y · 2. Without the kernel the consumer reads the first x of y's shape and dtype, or memory
+    that nobody writes if there is none. Other inputs (targets, a row of weights) have no producer.
+    Each link has its own buffers, which together exceed L2, as in `graph`. So a is cold, x is where
+    its producer left it, and y where the kernel left it: what a kernel finds in L2 and what it
+    leaves there counts. Replays of the two graphs alternate. A sample is the time of the graph with
+    the kernel less that of the graph before it, divided by the calls, so the interval is one of
+    paired differences. Noise may make a sample negative; it is kept.
 
     Raises:
-        CannotTime: the cache is to be warm, a rotation would need more than 2048 links, the
-            interval of the difference is not above zero, or no producer makes the input that the
-            kernel overwrites.
+        CannotTime: ``cache`` is ``warm``, L2 takes more than 2048 links to exceed, the interval of
+            the difference reaches zero, or the kernel overwrites an input without a producer.
     """
     over = subject.overwritten
     if protocol.cache != "cold":
@@ -64,26 +62,26 @@ def sample(subject: Subject, protocol: Protocol) -> Sampling:
             torch.mul(y, 2, out=end)
         return ys
 
-    visits = visits_of(len(links), lambda: run(links[0], True), ROUGH_HOLD)
+    rotations = rotations_in_graph(len(links), lambda: run(links[0], True), FIRST_SPIN)
 
     def run_all(with_kernel: bool) -> None:
-        answers.clear()  # the next visit may have their memory again
+        answers.clear()  # the next rotation in the graph may reuse their memory
         answers.extend(run(link, with_kernel) for link in links)
 
-    without, whole = (captured(visits, partial(run_all, w)) for w in (False, True))
-    hold = hold_cycles(without.replay)
+    without, whole = (captured(rotations, partial(run_all, w)) for w in (False, True))
+    spin = spin_cycles(without.replay)
 
     def batch(_: int) -> list[float]:
         marks = [clock.Event(enable_timing=True) for _ in range(3)]
-        clock.spin(hold)  # so that no mark waits for the host
+        clock.spin(spin)  # so that the host enqueues all that follows in time
         clock.record(marks[0])
         without.replay()
         clock.record(marks[1])
-        whole.replay()  # the last, for the gate: x and y are as a call left them
+        whole.replay()  # last, because the gate checks x and y as its calls left them
         clock.record(marks[2])
         clock.synchronize()
         short, long = (clock.elapsed_us(start, end) for start, end in pairwise(marks))
-        return [(long - short) / (visits * len(links))]
+        return [(long - short) / (rotations * len(links))]
 
     sampling = collect(batch, protocol)
     middle = median(sampling.samples_us)
@@ -92,12 +90,12 @@ def sample(subject: Subject, protocol: Protocol) -> Sampling:
             f"the chain takes {middle.value:.3g} µs a call longer with the kernel than without, "
             f"95 % interval from {middle.low:.3g}: no more than its noise; use timing=events"
         )
-    # for the gate: an overwritten input as its producer read it
+    # the gate takes an overwritten input from its source, where it still has its values
     first, *others = (
         tuple(link.source[k] if k == over else x for k, x in enumerate(link.given))
         for link in links
     )
-    # another replay produces others in the first link
+    # the inputs of the first link are copied, because `replayed` replays once more with others
     timed = subject.replayed(whole.replay, [copied(first), *others], answers)
     for graph in (without, whole):
         graph.reset()
@@ -105,9 +103,9 @@ def sample(subject: Subject, protocol: Protocol) -> Sampling:
 
 
 def _links(subject: Subject, made: Sequence[int]) -> list[Link]:
-    """The buffers of all links of a kernel with producers of these inputs."""
+    """Allocates all links; ``made`` are the indices of the inputs that have producers."""
     first = subject.inputs
-    outputs = as_tuple(subject.call(*first))  # lazy initialisation is not allowed in capture
+    outputs = as_tuple(subject.call(*first))  # before capture, which forbids lazy initialisation
     subject.restore()
     between = sum(t.nbytes for t in (*(first[i] for i in made), *outputs))
     buffers = cold_buffers(subject.moved_bytes + between, subject.cache_bytes)

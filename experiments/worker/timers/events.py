@@ -1,4 +1,4 @@
-"""CUDA events around each call."""
+"""Times each call by two CUDA events."""
 
 from collections.abc import Callable
 from typing import Any
@@ -6,31 +6,31 @@ from typing import Any
 from experiments.worker import clock
 from experiments.worker.timers import CannotTime, Protocol, Sampling, Subject, collect
 
-EVENTS_A_BATCH = 10
-CLOCK_HZ = 2e9  # above any card's today
-LONGEST_HOLD = 200_000_000  # cycles, a tenth of a second
+SAMPLES_A_BATCH = 10
+CLOCK_HZ = 2e9  # more than the SM clock of any card today
+LONGEST_SPIN = 200_000_000  # cycles, a tenth of a second
 
 
 def sample(subject: Subject, protocol: Protocol) -> Sampling:
-    """CUDA events around each call. They carry about 3 µs of launch cost on an H200.
+    """The time in µs between an event before each call and one after it.
 
-    The queue is held back by a spinning kernel for longer than enqueueing one call takes, so that
-    the window holds the call's work on the card and not the host's time to launch it. Where the
-    host was late all the same, the window had opened before the call was there: such a window is
-    dropped, and the next batch is held back twice as long.
+    On an H200 it includes about 3 µs of launch cost. A spinning kernel before the first event runs
+    for longer than the host takes to enqueue the call, so the host's time to launch is not in the
+    window. If the first event has passed before the call is enqueued, the host was late: the window
+    is dropped, and the next batch spins twice as long.
 
     Raises:
         CannotTime: the call returns only when the queue is empty, so that the host is always late.
     """
     call, inputs = subject.call, subject.inputs
 
-    def handed_over() -> None:
+    def enqueue() -> None:
         subject.before()
         call(*inputs)
 
     def one() -> tuple[Any, Any, bool]:
         start, end = (clock.Event(enable_timing=True) for _ in range(2))
-        clock.spin(hold)
+        clock.spin(spin)
         subject.before()
         clock.record(start)
         y = call(*inputs)
@@ -39,27 +39,27 @@ def sample(subject: Subject, protocol: Protocol) -> Sampling:
         subject.keep(y)
         return start, end, late
 
-    hold = hold_cycles(handed_over)
+    spin = spin_cycles(enqueue)
 
     def batch(most: int) -> list[float | None]:
-        nonlocal hold
-        taken = [one() for _ in range(min(EVENTS_A_BATCH, most))]
+        nonlocal spin
+        taken = [one() for _ in range(min(SAMPLES_A_BATCH, most))]
         clock.synchronize()
         samples = [None if late else clock.elapsed_us(start, end) for start, end, late in taken]
-        if hold == LONGEST_HOLD and samples.count(None) == len(samples):
+        if spin == LONGEST_SPIN and samples.count(None) == len(samples):
             raise CannotTime(
                 "the call waits for the device, so events cannot separate its work from the host's "
                 "time; use timing=host"
             )
         if None in samples:
-            hold = min(2 * hold, LONGEST_HOLD)
+            spin = min(2 * spin, LONGEST_SPIN)
         return samples
 
     return collect(batch, protocol)._replace(timed=subject.timed())
 
 
-def hold_cycles(work: Callable[[], object]) -> int:
-    """Clock cycles to spin so that the host stays ahead: more than enqueueing ``work`` takes."""
+def spin_cycles(work: Callable[[], object]) -> int:
+    """Clock cycles for `clock.spin`: more than the host takes to enqueue ``work``."""
     seconds = []
     for _ in range(3):
         clock.synchronize()

@@ -1,4 +1,4 @@
-"""Replays of a CUDA graph in which the kernel follows itself: no launch is in its time."""
+"""Times replays of a CUDA graph of many calls of the kernel, without the cost of launches."""
 
 from collections.abc import Callable
 
@@ -9,22 +9,22 @@ from experiments.worker.timers import CannotTime, Protocol, Sampling, Subject, c
 from kernels.kernel import Tensors
 
 MAX_BUFFERS = 2048
-LEAST_BUFFERS = 12  # the least number of buffers in a rotation, if they fit
-MOST_BYTES = 4 << 30  # that so many buffers may take, inputs and outputs
-PART_OF_MEMORY = 8  # and no more than this part of a small card's memory: an eighth
-REPLAY_US = 500.0  # a replay this long makes the cost of starting it small
-MAX_VISITS = 20
+LEAST_BUFFERS = 12  # in a rotation, if their inputs and outputs fit into both of the next limits
+MOST_BYTES = 4 << 30
+PART_OF_MEMORY = 8  # an eighth of the card's memory
+REPLAY_US = 500.0  # aim for replays this long, so that the cost of starting one is small
+MAX_ROTATIONS = 20
 
 
 def sample(subject: Subject, protocol: Protocol) -> Sampling:
-    """Replays of a CUDA graph that calls the kernel on buffers in rotation.
+    """Replays of a CUDA graph that calls the kernel on one buffer after another, in rotation.
 
-    Cold means that the buffers together exceed three times L2, so that each call finds its own
-    long evicted; a sample is one replay's time divided by its calls.
+    A buffer is the inputs and outputs of one call. With ``cache=cold`` all buffers together exceed
+    three times L2, so each call finds its own evicted. A sample is a replay's µs over its calls.
 
     Raises:
-        CannotTime: a cold rotation would need more than 2048 buffers, or the kernel overwrites its
-            input: a replay would read its own answers.
+        CannotTime: that takes more than 2048 buffers, or the kernel overwrites its input: a replay
+            would read its own answers.
     """
     if subject.overwritten is not None:
         raise CannotTime(
@@ -35,23 +35,23 @@ def sample(subject: Subject, protocol: Protocol) -> Sampling:
     if protocol.cache == "cold":
         buffers = cold_buffers(subject.moved_bytes, subject.cache_bytes)
     inputs = [subject.inputs, *(subject.make(i) for i in range(1, buffers))]
-    visits, outputs = visits_of(buffers, lambda: call(*subject.inputs)), list[Tensors]()
+    rotations, outputs = rotations_in_graph(buffers, lambda: call(*subject.inputs)), list[Tensors]()
 
     def run() -> None:
         outputs[:] = [call(*given) for given in inputs]
 
-    graph = captured(visits, run)
-    sampling = collect(lambda _: [duration_us(graph.replay) / (visits * buffers)], protocol)
+    graph = captured(rotations, run)
+    sampling = collect(lambda _: [duration_us(graph.replay) / (rotations * buffers)], protocol)
     timed = subject.replayed(graph.replay, inputs, outputs)
     graph.reset()
     return sampling._replace(timed=timed)
 
 
-def captured(visits: int, run: Callable[[], object]) -> torch.cuda.CUDAGraph:
-    """A CUDA graph of ``visits`` calls of ``run``, replayed once."""
+def captured(rotations: int, run: Callable[[], object]) -> torch.cuda.CUDAGraph:
+    """A CUDA graph that runs the work of ``run`` this many times; it has been replayed once."""
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
-        for _ in range(visits):
+        for _ in range(rotations):
             run()
     graph.replay()
     clock.synchronize()
@@ -59,11 +59,11 @@ def captured(visits: int, run: Callable[[], object]) -> torch.cuda.CUDAGraph:
 
 
 def cold_buffers(moved: int, cache_bytes: int) -> int:
-    """How many buffers a cold rotation takes; raises `CannotTime` if more than 2048.
+    """The number of buffers in a cold rotation; raises `CannotTime` if it exceeds 2048.
 
     With few buffers the time depends on where in memory they lie, so there are at least twelve, or
     as many as 4 GiB hold, on a small card an eighth of its memory. ``moved`` are the bytes that a
-    call reads and writes.
+    call reads and writes: the size of a buffer.
     """
     memory_bytes = torch.cuda.get_device_properties(0).total_memory
     moved, most = max(moved, 1), min(MOST_BYTES, memory_bytes // PART_OF_MEMORY)
@@ -77,25 +77,25 @@ def cold_buffers(moved: int, cache_bytes: int) -> int:
     return buffers
 
 
-def visits_of(buffers: int, link: Callable[[], object], hold: int = 0) -> int:
-    """How many times a graph runs through a rotation, from the time of one link.
+def rotations_in_graph(buffers: int, link: Callable[[], object], spin: int = 0) -> int:
+    """How often a graph runs through all buffers: for about `REPLAY_US`, 1 to `MAX_ROTATIONS`.
 
-    The link runs twice on a side stream: lazy initialisation is not allowed during capture.
-    ``hold`` are the cycles to spin before the second run, so that the host stays ahead.
+    It times ``link``, the work on one buffer, which first runs once on a side stream: capture
+    forbids lazy initialisation. ``spin`` are the cycles by which the host stays ahead.
     """
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
         link()
-        if hold:
-            clock.spin(hold)
+        if spin:
+            clock.spin(spin)
         rough_us = duration_us(link)
     torch.cuda.current_stream().wait_stream(side)
-    return min(max(int(REPLAY_US / (rough_us * buffers)), 1), MAX_VISITS)
+    return min(max(int(REPLAY_US / (rough_us * buffers)), 1), MAX_ROTATIONS)
 
 
 def duration_us(work: Callable[[], object]) -> float:
-    """The card's time between two events around ``work``."""
+    """The time in µs between two events around ``work``, by the card's clock."""
     start, end = (clock.Event(enable_timing=True) for _ in range(2))
     clock.record(start)
     work()

@@ -1,4 +1,4 @@
-"""The host's clock around each call: a kernel's time on a CPU, the host's cost on a card."""
+"""Times calls by the host's clock: a kernel's time on a CPU, the host's cost per call on a card."""
 
 import io
 import os
@@ -8,21 +8,21 @@ from functools import lru_cache
 from experiments.worker import clock
 from experiments.worker.timers import Protocol, Sampling, Subject, collect
 
-CALLS_PER_SAMPLE = 20  # per sample on a card, so that the first after a wait does not stand for all
+CALLS_PER_SAMPLE = 20  # on a card, where the first call after a wait costs more than the others
 MOST_DROPPED = 20  # windows in a row; a busy machine may leave none undisturbed
 TASKS = "/proc/self/task"
-MOST_WAITED = 0.1  # the share of a window that all threads together may wait for a core
+MOST_WAITED = 0.1  # the part of a window that all threads together may wait for a core
 
 
 def sample(subject: Subject, protocol: Protocol) -> Sampling:
-    """The host's monotonic clock around a call that has returned.
+    """The time in µs from a call until it returns, by the host's monotonic clock.
 
-    On a CPU a window in which threads of this process waited for a core is dropped and counted as
-    late: another process had the core. After `MOST_DROPPED` in a row such windows are counted and
-    kept, so that the point ends; a row with many of them is suspect.
+    On a CPU another process may have a core: a window in which this process's threads waited for
+    one for more than `MOST_WAITED` of the time is dropped and counted as late. After `MOST_DROPPED`
+    in a row such windows are counted and kept, so that sampling ends; `suspicions` reads the count.
 
-    On a card a sample is the mean of some calls in a row, handed over while nothing else is queued;
-    it ends when the last has returned, and the card may still be at work.
+    On a card a sample is the mean of `CALLS_PER_SAMPLE` calls, or one call if the kernel overwrites
+    its input. Nothing else is queued before them, and the card may still work after them.
     """
     call, inputs = subject.call, subject.inputs
     is_cuda = inputs[0].is_cuda
@@ -50,16 +50,16 @@ def sample(subject: Subject, protocol: Protocol) -> Sampling:
 
 
 def waited_us() -> float:
-    """The time that all threads of this process have waited for a core; 0 except on Linux."""
+    """The µs that all threads of this process have waited for a core so far; 0 except on Linux."""
     for _ in range(2):
         with suppress(OSError, IndexError):
             files = _schedstats(os.stat(TASKS).st_nlink)
             return sum(int(os.pread(one.fileno(), 100, 0).split()[1]) for one in files) / 1e3
-        _schedstats.cache_clear()  # a thread has ended
+        _schedstats.cache_clear()  # a thread has ended, so its file cannot be read: open all anew
     return 0.0
 
 
 @lru_cache(1)
 def _schedstats(links: int) -> list[io.FileIO]:
-    """The threads' open files; ``links``, the number of threads plus two, is the cache's key."""
+    """The open schedstat files of all threads; ``links``, threads + 2, is the cache's key."""
     return [io.FileIO(f"{thread.path}/schedstat") for thread in os.scandir(TASKS)]

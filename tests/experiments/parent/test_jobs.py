@@ -93,4 +93,4 @@ def test_strangers_on_the_card_are_counted_and_the_sweeps_own_are_not() -> None:
         ([4711], 0),  # the host's numbers: one must be this worker
         ([4711, 4712], 1),
     ]:
-        assert foreign(pids, own=11, family=10, parent_of=family.get) == count
+        assert foreign(pids, own=11, sweep=10, parent_of=family.get) == count

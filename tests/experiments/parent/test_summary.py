@@ -91,8 +91,8 @@ def test_a_narrow_terminal_shows_every_column_and_one_line_of_progress(
     job = compose(["kernel=online", "kernel.block_size=4096", "gpu=cpu"])
     point = Point(job, "key", 0, 0, "a card", "cpu", {}, declared)
     with Progress(75, 0) as progress:
-        progress.begins(point)
-        progress.ends(point, row("online", 16384, time_us=76830.4))
+        progress.began(point)
+        progress.ended(point, row("online", 16384, time_us=76830.4))
     shown = capsys.readouterr()
     table, live = (
         re.split(r"[\r\n]+", re.sub(r"\x1b\[[?\d;]*\w", "", text).strip())
