@@ -13,6 +13,12 @@ override HEAD := $(call given,HEAD)
 override ARGS := $(call given,ARGS)
 override LAUNCHER := $(call given,LAUNCHER)
 export OUT ROWS BASE HEAD
+# A misspelled variable would count for nothing. What a program reads from the environment stands before make.
+variables = PYTHON VENV WHEELHOUSE FOR EXTRA OUT ROWS BASE HEAD ARGS LAUNCHER EXPERIMENT DRY_RUN NAME PY READY \
+    FAULT_KILLS FAULT_EXAMPLES CHROMIUM SLURMCTLD MAKEFLAGS SHELL
+typed     = $(foreach name,$(.VARIABLES),$(if $(filter command,$(origin $(name))),$(name)))
+$(foreach name,$(filter-out $(variables),$(typed)),$(error make knows no variable $(name); there are $(wordlist \
+    1,13,$(variables)); one of the environment is written before make: $(name)=… make))
 # The default preset: paper where a CUDA device is visible or Slurm has them, cpu elsewhere.
 has_gpu = case "$${CUDA_VISIBLE_DEVICES-all}" in ''|-1) false;; *) nvidia-smi -L 2>/dev/null | grep -q '^GPU';; esac
 EXPERIMENT ?= $(if $(filter slurm,$(LAUNCHER)),paper,$(shell if $(has_gpu); then echo paper; else echo cpu; fi))

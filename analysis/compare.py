@@ -321,7 +321,7 @@ def _run_kernels(inputs: Inputs, names: Sequence[str]) -> int:
             raise RowsError(f"--kernels: {name!r} is not one timed variant; known are {known}")
         sides.append(mine)
     if len(sides) != 2 or (found := paired(sides[1], sides[0])).empty:
-        raise RowsError(f"{inputs.rows}: no visit timed two kernels, {' and '.join(names)}")
+        raise RowsError(f"{inputs.rows}: --kernels=A,B: no visit timed two, {' and '.join(names)}")
     (one, other), doubtful = names, sum(side["suspect"].map(bool).sum() for side in sides)
     numbers = ["us", "rival_us", "ratio", "low", "high"]
     found["keys"] = [keys_of(rows, labels)[0] for labels in found["labels"]]

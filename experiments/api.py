@@ -1,8 +1,8 @@
 """``python -m experiments.bench FILE.py::FUNCTION [operation=NAME] [overrides]``, and in Python.
 
 Measures one function of any file, beside PyTorch's, torch.compile's, ours, the installed public
-kernels, and a copy of the same matrix. Nothing is written into the file's folder.
-``from experiments import bench, sweep`` does the same from Python: a worker process measures.
+kernels, and a copy of the same matrix. ``experiments.run --help`` lists the overrides.
+Nothing is written into the file's folder. ``from experiments import bench, sweep`` does the same.
 """
 
 from __future__ import annotations

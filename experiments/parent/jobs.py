@@ -396,7 +396,7 @@ def reason_of(error: Exception) -> str:
             "kernel"
         )
     if unknown := re.match(r"Could not override '([\w.@/]+)'\.", text):
-        return f"there is no option {unknown[1]!r}; --help lists those there are"
+        return f"there is no option {unknown[1]!r}; one is written as grid.rows; --help lists them"
     if isinstance(error.__cause__, OmegaConfBaseException):
         text = on_one_line(f"{error}\n{error.__cause__}")
     return re.split(TAILS, text)[0]

@@ -60,7 +60,7 @@ def measure(
             outcome = _profiled(point, equipment)
         else:
             outcome = _measure(point, equipment, announce, ask if file is not None else None)
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # a kernel may call sys.exit
         outcome = {"status": _status(error), "reason": anonymous(error), "sticky": False}
         if file is not None and (line := outside.line_of(error, Path(file))):
             outcome["reason"] = f"{Path(file).name}{line}: {outcome['reason']}"
@@ -78,7 +78,7 @@ def measure(
     return outcome
 
 
-def _status(error: Exception) -> str:
+def _status(error: BaseException) -> str:
     """The status of a point that raised this error."""
     if isinstance(error, CannotTime):
         return "unsupported"

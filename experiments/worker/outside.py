@@ -92,7 +92,7 @@ def import_file(path: Path) -> ModuleType:
     """
     spec = importlib.util.spec_from_file_location(f"outside_{path.stem}", path.resolve())
     if not path.is_file() or path.suffix != ".py" or spec is None or spec.loader is None:
-        raise UserError(f"{path} is no Python file")
+        raise UserError(f"{path} is no Python file" if path.exists() else f"{path}: no such file")
     before = clock.state()
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
