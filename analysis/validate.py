@@ -71,9 +71,8 @@ def run(options: argparse.Namespace) -> int:
         raise RowsError(f"{folder}: no {ROWS} or {PACKED_ROWS} below it; name a sweep's folder")
     if count := len(found.problems):
         print(*(f"problem: {one}" for one in found.problems[:SHOWN]), sep="\n")
-        print(
-            f"\nnot valid: {count:,} problem{'s' * (count > 1)}, of which {SHOWN} are shown at most"
-        )
+        more = f"; the first {SHOWN} are shown" * (count > SHOWN)
+        print(f"\nnot valid: {count:,} problem{'s' * (count > 1)}{more}")
         return 1
     for root in found.sweeps if out is not None else ():
         if (folder / root / JOBS).exists():
