@@ -113,7 +113,7 @@ def check(
         if wrong:
             reasons.append(
                 f"{of}{wrong:.0f} of {y.numel()} elements differ from float64 by more than "
-                f"{factor * allowed[i].element:g} spacings"
+                f"{factor * allowed[i].element:g} spacings" + "; it has NaN" * bool(y.isnan().any())
             )
         elif off:
             reasons.append(f"{of}{off:.0f} of {rows} row sums are off")
