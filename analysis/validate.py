@@ -79,6 +79,13 @@ def run(options: argparse.Namespace) -> int:
             print(f"{folder / root} is a recording already")
         else:
             print(*pack(folder / root, out / root), sep="\n")
+    numbers: dict[str, set[int]] = {}  # of a sweep's rows, in order of time from 0
+    for row in found.rows.values():
+        if row.sequence is not None:
+            numbers.setdefault(row.sweep, set()).add(row.sequence)
+    for sweep, seen in numbers.items():
+        if missing := max(seen) + 1 - len(seen):
+            print(f"note: {missing:,} rows of {visible(sweep)} are missing, by their numbers")
     gpus = visible(", ".join(sorted({row.gpu for row in found.rows.values()})))
     print(f"\nvalid: {len(found.rows):,} rows of {gpus}")
     return 0

@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import shutil
 import socket
 from contextlib import redirect_stdout
@@ -69,9 +70,12 @@ def test_a_sweep_is_packed_as_a_recording_and_nothing_else_is_copied(
         (folder / name).write_text("cwd: /home/somebody/softmax\n")
     (folder / "wandb" / "latest-run").symlink_to("run")
     taken = tmp_path / "reference" / "rtx_4090" / "paper"
+    edit(folder / TORCH, 1, sequence=3)
     status, text = validated(folder, "--out", str(taken))
     assert status == 0
-    assert "\nvalid: 41 rows of NVIDIA H200\n" in text
+    assert re.search(
+        r"note: 3 rows of \S+ are missing, .*\n\nvalid: 41 rows of NVIDIA H200\n", text
+    )
     assert {path.name for path in taken.iterdir()} == {
         *("rows.jsonl.gz", "jobs.jsonl.gz", "sweep.json", "variants.json")
     }
