@@ -85,7 +85,7 @@ def run(options: argparse.Namespace) -> int:
             numbers.setdefault(row.sweep, set()).add(row.sequence)
     for sweep, seen in numbers.items():
         if missing := max(seen) + 1 - len(seen):
-            print(f"note: {missing:,} rows of {visible(sweep)} are missing, by their numbers")
+            print(f"note: {visible(sweep)}: rows that are missing, by their numbers: {missing:,}")
     gpus = visible(", ".join(sorted({row.gpu for row in found.rows.values()})))
     print(f"\nvalid: {len(found.rows):,} rows of {gpus}")
     return 0
