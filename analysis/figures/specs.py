@@ -5,7 +5,7 @@ from analysis.figures.style import STYLES
 from analysis.published import name_of, series
 from analysis.selection import Query
 
-WIDTHS = series("a_fig2").sizes  # those of article A
+WIDTHS = series("a_fig2").sizes  # the widths of article A
 TUTORIAL = range(256, 12673)  # N of Triton's tutorial 02; its axis is linear, ours logarithmic
 VOCABULARY = (512, 1024, 2048, 4096, 8192, 16384, 32000, 65536, 131072)
 OF_B_AND_C = ("three_pass", "hybrid", "hybrid_whole", "hybrid_capped")

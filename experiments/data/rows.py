@@ -103,7 +103,7 @@ class Row(Written):
     model_bytes: Whole | None = None
     compulsory_bytes: Whole | None = None
     flops: Whole | None = Field(None, description="of the operation, if they may bound its time")
-    exponentials: Whole | None = Field(None, description="likewise")
+    exponentials: Whole | None = Field(None, description="as `flops`")
     peak_bytes: Whole | None = Field(None, description="peak memory of a call, without its inputs")
     # launch
     programs: Whole | None = None

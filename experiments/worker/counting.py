@@ -1,7 +1,7 @@
 """Counts memory traffic: executes one call of a kernel on the CPU and adds up its requests.
 
-A dispatch mode intercepts PyTorch's operations, and the wrapped builder of Triton's interpreter
-those of Triton. Lanes that are masked off request nothing; an atomic is a load and a store.
+A dispatch mode intercepts PyTorch's operations, the wrapped builder of Triton's interpreter
+intercepts Triton's. Lanes that are masked off request nothing; an atomic is a load and a store.
 """
 
 import importlib

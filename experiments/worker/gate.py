@@ -2,10 +2,10 @@
 
 A spacing (ulp) is the distance between neighbouring numbers of a dtype. An element may differ from
 the reference by a number of spacings at its value, plus one subnormal step; integers must be equal.
-For outputs in `Operation.row_sums`, a row's sum may also differ from that of the rounded reference
-by a number of spacings per element. Rounding errors cancel in a sum; an answer of all zeros fails
-there, even if 16-bit answers are so small that zeros pass element by element. Where terms of an
-answer cancel, the operation gives their `magnitude`, and spacings are taken at that.
+For outputs in `Operation.row_sums`, a row's sum may also differ from the sum of the rounded
+reference by a number of spacings per element. Rounding errors cancel in a sum; an answer of all
+zeros fails there, even if 16-bit answers are so small that zeros pass element by element. Where
+terms of an answer cancel, the operation gives their `magnitude`, and spacings are taken at that.
 """
 
 import math
@@ -113,7 +113,9 @@ def check(
         if wrong:
             reasons.append(
                 f"{of}{wrong:.0f} of {y.numel()} elements differ from float64 by more than "
-                f"{factor * allowed[i].element:g} spacings" + "; it has NaN" * bool(y.isnan().any())
+                f"{factor * allowed[i].element:g} spacings"
+                + "; it has NaN"
+                * any(bool(part.isnan().any()) for part in y.split(step))
             )
         elif off:
             reasons.append(f"{of}{off:.0f} of {rows} row sums are off")
@@ -141,7 +143,7 @@ def _errors(
             t.scatter(-1, largest, 0).sum(-1, dtype=torch.float64)
             for t in (y, reference.to(dtype), space)
         )
-        # negated, so that NaN counts as wrong; likewise below
+        # negated, so that NaN counts as wrong, here and below
         within = (ours - theirs).abs() <= factor * allowed.row_mean * spaces
         wrong_sums = (~within).sum()
     slack = 0.0

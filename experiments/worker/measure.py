@@ -98,7 +98,7 @@ def _profiled(point: dict[str, Any], equipment: Equipment) -> dict[str, Any]:
     call = kernel.prepare(*inputs)
     call(*inputs)
     equipment.flush()
-    torch.cuda.synchronize()  # so that nothing else runs inside the range; likewise at its end
+    torch.cuda.synchronize()  # so that nothing else runs inside the range, nor at its end
     with torch.cuda.nvtx.range("{}", point["range"]), torch.cuda.profiler.profile():
         call(*inputs)
         torch.cuda.synchronize()
