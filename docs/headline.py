@@ -5,12 +5,12 @@ from pathlib import Path
 import pandas as pd
 from scipy.stats import gmean
 
-SETS = "limits", "attention*", "losses*", "*backward", "heads", "public"  # an H200's
-# Some sets have more public kernels than others for these operations: at tuned widths, or at any
-HEADS, PUBLIC = "kl_div|logprob|cross_entropy(?!_backward)", ["log_softmax", "logsumexp"]
-OWN = """by == 'ours' and folder.eq('h200_heads') == (tuned and operation.str.match(@HEADS)) \
-    and folder.eq('h200_losses_again') == (operation == 'cross_entropy_backward') \
-    and folder.eq('h200_public') == (operation in @PUBLIC)"""
+SETS = "limits", "attention", "*shapes", "losses*", "*backward", "heads", "public"  # an H200's
+# Some sets have more public kernels than others for these operations
+HEADS, AGAIN, PUBLIC = "kl_div|logprob|cross", "h200_losses_again", ["log_softmax", "logsumexp"]
+OWN = """by == 'ours' and folder.eq('h200_public') == (operation in @PUBLIC) \
+    and folder.eq(@AGAIN) == (operation.str.match('cross') and not tuned) \
+    and folder.eq('h200_heads') == (operation.str.match(@HEADS) and folder != @AGAIN)"""
 VISIT = ["operation", "rows", "cols", "dtype", "roof", "sweep", "card", "round"]
 POINT = [*VISIT[:4], "large", "few", "tuned"]
 BY = {one.stem: one.read_text().partition("\nby: ")[2] for one in Path("conf/kernel").iterdir()}

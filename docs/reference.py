@@ -32,7 +32,6 @@ DECIMAL = re.compile(r"-?\d+(?:\.\d+(?:e[+-]?\d+)?|e[+-]?\d+)")
 DRAWINGS: dict[str, tuple[str, ...]] = {
     **{name: (name,) for name in ("figures", "tables", "roofline", "claims", "report")},
     "compare/h200": ("compare", f"{H200}_again/once", f"{H200}_again/again"),
-    "compare/h200_x4": ("compare", f"{H200}_x4/alone", f"{H200}_x4/together"),
     "compare/invariance": ("compare", INVARIANCE, "--kernels", "auto_batch_invariant,auto"),
     "selftest/h200": ("selftest", "--rows", f"{H200}_selftest"),
     "selftest/h200_limits": ("selftest", "--rows", f"{H200}_limits_selftest"),

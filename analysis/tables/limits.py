@@ -110,8 +110,8 @@ def headline(inputs: Inputs) -> Named:
     lines = lines[(lines[protocol] == lines.iloc[0][protocol]).all(axis=1)]
     found = inputs.points[OPERATION].merge(lines[POINT])
     large, tuned, few = lines["large"], lines["tuned"].astype(bool), lines["rows"] <= FEW_ROWS
-    rival, name = _rival(lines[large] if large.any() else lines, found)
-    answered = _has(lines, found, rival)
+    rival = _rival(lines[large] if large.any() else lines, found)
+    answered, name = _has(lines, found, rival), MAKERS.get(rival, rival)
     parts = {
         f"large, tuned widths, {name} answers": lines[large & ~few & answered & tuned],
         f"large, other widths, {name} answers": lines[large & ~few & answered & ~tuned],
@@ -168,19 +168,20 @@ def _operations(inputs: Inputs, points: Mapping[str, pd.DataFrame], title: str) 
         same = every["timer"].eq(first["timer"].iloc[0]) & every["large"]
         other = limit.geomean(every[same & ~every["tuned"]])
         found = found.merge(here[POINT])
-        rival, name = _rival(here, found)
+        rival = _rival(here, found)
         alone = found.loc[found["role"] == "peer", "by"].isin(PYTORCHS).all()
         answered = _has(here, found, rival)
         if not (numbers := _summary(inputs, operation, here[answered])):
             continue
         places = found[[*BY_GPU, "set"]].drop_duplicates()
-        asked = _has(here, inputs.frame[[*places, "kernel"]].merge(places), rival)
+        of_it = inputs.frame[inputs.frame["operation"] == operation]
+        asked = _has(here, of_it[[*places, "kernel"]].merge(places), rival)
         failed = limit.geomean(here[asked & ~answered])
         arithmetic = found["arithmetic_us"].notna().any()
         line = {
             "operation": operation,
             "our kernel": here["own"].iloc[0],
-            "main rival": name + " (no library)" * bool(alone),
+            "main rival": MAKERS.get(rival, rival) + " (no library)" * bool(alone),
             "if it fails": failed and f"{failed.value:.2f} at {failed.points}",
             "other widths": other and f"{other.value:.2f} at {other.points}",
             "roof": "its slowest roof" if arithmetic else found["roof"].iloc[0],
@@ -246,23 +247,23 @@ def _percent(share: float) -> str:
     return "–" if math.isnan(share) else f"{100 * share:.1f} %"
 
 
-def _rival(lines: pd.DataFrame, found: pd.DataFrame) -> tuple[str, str]:
-    """The public kernel whose failures help ours most, and its maker's name.
+def _rival(lines: pd.DataFrame, found: pd.DataFrame) -> str:
+    """The maker of public kernels whose failures help ours most.
 
-    It must be the fastest at a tenth of the points. Of such kernels it is the one whose failures
-    raise our ratio most; if none fails, the one that is the fastest most often. In a mean over all
-    points, slower kernels that answer everywhere would hide the failures of a faster one.
+    One of its kernels must be the fastest at a tenth of the points. Of such makers it is the one
+    whose failures raise our ratio most; if none fails, the one that is the fastest most often. In a
+    mean over all points, slower kernels that answer everywhere would hide a faster one's failures.
     """
-    often, gains = lines["kernel"].value_counts(normalize=True), dict[str, float]()
-    for kernel in often.index[often >= OFTEN]:
-        has = _has(lines, found, kernel)
+    often = lines["kernel"].map(maker).value_counts(normalize=True)
+    gains = dict[str, float]()
+    for by in often.index[often >= OFTEN]:
+        has = _has(lines, found, by)
         fails, answers = (geometric_mean(lines.loc[at, "ratio"]) for at in (~has, has))
-        gains[kernel] = 1.0 if has.all() else fails / answers
-    kernel = max(gains, key=lambda one: gains[one], default="")
-    return kernel, MAKERS.get(maker(kernel), maker(kernel))
+        gains[by] = 1.0 if has.all() else fails / answers
+    return max(gains, key=lambda one: gains[one], default="")
 
 
-def _has(lines: pd.DataFrame, rows: pd.DataFrame, kernel: str) -> pd.Series:
-    """Which lines are at a shape and dtype at which ``rows`` have a row of ``kernel``."""
-    known = pd.MultiIndex.from_frame(rows.loc[rows["kernel"] == kernel, BY_GPU])
+def _has(lines: pd.DataFrame, rows: pd.DataFrame, by: str) -> pd.Series:
+    """Which lines are at a shape and dtype at which ``rows`` have a row of a maker's kernel."""
+    known = pd.MultiIndex.from_frame(rows.loc[rows["kernel"].map(maker) == by, BY_GPU])
     return pd.Series(pd.MultiIndex.from_frame(lines[BY_GPU]).isin(known), lines.index)

@@ -246,8 +246,9 @@ def test_infinities_and_nan_come_out_as_from_pytorch(name: str, repeats: int) ->
 
 
 def too_long(name: str, shape: tuple[int, int]) -> bool:
-    """Unrolled blocks take ptxas minutes."""
-    return name == "hybrid_whole" or (name == "fused" and shape[1] > 1 << 14)
+    """Unrolled blocks take ptxas minutes; five stages of a wider row do not fit shared memory."""
+    widest = {"fused": 1 << 14, "fused {": 1 << 12}.get(name[:7], shape[1])
+    return name == "hybrid_whole" or shape[1] > widest
 
 
 def test_float64_statistics_leave_only_the_last_rounding() -> None:
@@ -341,7 +342,7 @@ REAL = [
 ]
 # Peers whose answers of such a dtype are wrong at some of these shapes, where rows say `incorrect`:
 # Liger multiplies y, dy and their sum in the dtype of y; fla's gradient misses few elements
-WRONG = {"backward_liger": (F16, BF16), "ce_grad_fla": (F32,)}
+WRONG = {"backward_liger": (F16, BF16), "ce_grad_fla": (F32,), "tileops": (F32,)}
 OF_SOFTMAX = [
     name
     for name in (*REAL, "naive_script")

@@ -49,7 +49,7 @@ def test_another_machine_draws_the_same(tmp_path: Path) -> None:
 
 def test_each_difference_is_named(tmp_path: Path) -> None:
     kept, drawn = tmp_path / "kept", tmp_path / "drawn"
-    shutil.copytree(GENERATED / "compare" / "h200_x4", kept / "compare")
+    shutil.copytree(GENERATED / "compare" / "h200", kept / "compare")
     (kept / reference.NAMES).write_text("\n".join(reference.names(kept)) + "\n")
     shutil.copytree(kept, drawn, ignore=shutil.ignore_patterns(reference.NAMES))
     assert reference.differences(drawn, kept) == []

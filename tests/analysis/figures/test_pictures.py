@@ -20,7 +20,7 @@ SOURCED = ["a_fig1", "a_fig2", "b_fig1", "c_fig1", "c_fig2", "c_fig3", "d_fig1",
 OPERATIONS = ("softmax_backward", "cross_entropy", "cross_entropy_backward", "cross_entropy_grad")
 
 
-@pytest.mark.parametrize("name", ["h200", "h200_backward", "h200_losses", "h200_limits"])
+@pytest.mark.parametrize("name", ["h200", "h200_backward", "h200_heads", "h200_limits"])
 def test_recorded_pictures_fit_and_no_two_of_their_lines_look_alike(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
