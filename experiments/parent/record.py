@@ -68,8 +68,8 @@ class Ledger:
             if path.name != ROWS:
                 raise UserError(f"{path} is a recording, which takes no rows; choose another out=")
             try:
-                if not read_only:
-                    truncate_torn_line(path)
+                if not read_only:  # a crash may have cut the last line short
+                    os.truncate(path, path.read_bytes().rfind(b"\n") + 1)
                 rows = [*read_rows(path)]
                 self._files[path] = _inode_and_size(path)
             except RowsError as error:
