@@ -158,7 +158,7 @@ class Sweep:
         progress.began(point)
         worker, no_worker = self.pool.worker_of(point.job, point.card), False
         try:
-            outcome = outcome_of(point, worker)
+            outcome = outcome_of(point, worker, workers=self.pool.on_card(point.card))
         except WorkerError as error:
             no_worker = True
             outcome = {"status": "crashed", "reason": f"no worker could be started: {error}"}
