@@ -147,15 +147,18 @@ def test_bench_ends_with_a_table_and_a_verdict(
     assert end.startswith("rows  ")
     measured = {row.kernel for row in rows_below(tmp_path / "out")}
     assert measured == {"nan", "torch", "naive", "copy"}
-    assert main([f"{file}::nan", "kernel=torch", *words]) == 2
-    assert "kernel=outside,torch" in capfd.readouterr().err
+    for asked, said in (("torch", "write kernel=outside,torch"), ("torch,,copy", "empty element")):
+        assert main([f"{file}::nan", f"kernel={asked}", *words]) == 2
+        assert said in capfd.readouterr().err
 
 
-def test_an_operation_of_a_file_stands_for_its_kernels_and_has_no_rivals(written: Written) -> None:
+def test_an_operation_of_a_file_has_no_rivals_and_a_class_those_of_ours(written: Written) -> None:
     _, code, *_ = (ROOT / "docs" / "rms_norm.md").read_text().split("```")[1::2]
-    path = written(code.removeprefix("python\n"))
+    path = written(f"{code.removeprefix('python')}from kernels.softmax.online import Online\n")
     found = inspect(config(path, "RmsNorm"))
     assert (found["functions"], found["rivals"]) == (["RmsNormTorch", "RmsNormCluster"], [])
+    assert inspect(config(path, "RmsNormTorch"))["rivals"] == []
+    assert {"auto", "torch", "compiled"} <= {*inspect(config(path, "Online"))["rivals"]}
     with pytest.raises(UserError, match="has no 'nothing'; its functions are"):
         inspect(config(path, "nothing"))
 
