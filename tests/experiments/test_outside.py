@@ -138,6 +138,8 @@ def test_bench_ends_with_a_table_and_a_verdict(
     assert {"faster", "slower", "difference"} & {*line.removeprefix("8×64 ").split()}
     formulas = {row.kernel: row.model_formula for row in rows_below(tmp_path / "out")}
     assert (formulas["nan"], formulas["torch"]) == ("3MN", "2MN")
+    assert main([f"{file}::nan", "dry_run=true", *words, beside[0], f"out={tmp_path / 'not'}"]) == 0
+    assert capfd.readouterr().out.endswith("4 points to measure, about 0.0 minutes\n")
     # no softmax's row answers for another operation, none of an earlier call is shown, and nothing
     # is measured beside a wrong answer
     beside = ["operation=log_softmax", "kernel=outside,log_softmax_torch", beside[1]]
