@@ -65,7 +65,7 @@ def run(jobs: Iterable[Job], cards: Any = (0,)) -> list[tuple[str, Row]]:
             print_estimate(sweep.due)
             return []
         try:
-            sweep.measure_due(sweep_name(out))
+            sweep.measure_due(sweep_name(out, sum(not x.needs_outside for x in plan.points)))
             pool.close()
             ledger.check_unchanged()
             by_job = [(job, ledger.rows_of(plan.asked[job.name])) for job in plan.jobs]

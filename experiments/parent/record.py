@@ -241,16 +241,15 @@ def row_of(
         return validated(Row, crash | fields | empty)
 
 
-def sweep_name(out: Path) -> str:
+def sweep_name(out: Path, points: int = 0) -> str:
     """The name of the folder's sweep, from ``sweep.json``; makes it if there is none.
 
-    It ends in a random token, so that two folders of the same name are two sweeps.
+    It ends in a random token, so that two folders of the same name are two sweeps. The file keeps
+    the largest number of ``points`` that a command has planned there.
     """
-    path = out / "sweep.json"
-    known = read_object(path)
-    if "sweep" not in known:
-        known = {"sweep": f"{out.resolve().name}-{secrets.token_hex(3)}"}
-        write_json(path, known)
+    path, token = out / "sweep.json", secrets.token_hex(3)
+    known = {"sweep": f"{out.resolve().name}-{token}"} | read_object(path)
+    write_json(path, known | {"points": max(int(known.get("points", 0)), points)})
     return str(known["sweep"])
 
 
