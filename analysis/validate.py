@@ -79,13 +79,12 @@ def run(options: argparse.Namespace) -> int:
             print(f"{folder / root} is a recording already")
         else:
             print(*pack(folder / root, out / root), sep="\n")
-    numbers: dict[str, set[int]] = {}  # of a sweep's rows, in order of time from 0
-    for row in found.rows.values():
-        if row.sequence is not None:
-            numbers.setdefault(row.sweep, set()).add(row.sequence)
-    for sweep, seen in numbers.items():
-        if missing := max(seen) + 1 - len(seen):
-            print(f"note: {visible(sweep)}: rows that are missing, by their numbers: {missing:,}")
+    for note, rows in found.sweeps.values():
+        numbers = {row.sequence for row in rows if row.sequence is not None}
+        gaps = max(numbers, default=-1) + 1 - len(numbers)
+        never = note.points - len({row.identity for row in rows})
+        if (missing := max(gaps, never)) > 0:
+            print(f"note: {visible(note.sweep)}: rows missing, by number or plan: {missing:,}")
     gpus = visible(", ".join(sorted({row.gpu for row in found.rows.values()})))
     print(f"\nvalid: {len(found.rows):,} rows of {gpus}")
     return 0
@@ -97,7 +96,8 @@ class Findings:
 
     problems: list[str] = field(default_factory=list)  # place, fault and remedy in a line
     rows: dict[str, Row] = field(default_factory=dict)  # by place, a file and its line
-    sweeps: dict[Path, str] = field(default_factory=dict)  # the sweep's name by its folder
+    # by a sweep's folder its note, and its rows
+    sweeps: dict[Path, tuple[SweepNote, list[Row]]] = field(default_factory=dict)
 
     def problem(self, where: object, fault: str, remedy: str) -> None:
         """Adds a problem, for which the folder is refused."""
@@ -142,8 +142,10 @@ def _read(top: Path, path: Path, found: Findings) -> None:
         try:
             if MODELS[path.name] is Row:
                 row = found.rows[where] = validated(Row, parse_json(line))
-                sweep = next((found.sweeps[up] for up in path.parents if up in found.sweeps), None)
-                if row.sweep != sweep:
+                beside = (found.sweeps[up] for up in path.parents if up in found.sweeps)
+                note, rows = next(beside, (None, []))
+                rows.append(row)
+                if note is None or row.sweep != note.sweep:
                     remedy = "keep it beside its sweep.json"
                     found.problem(where, f"a row of sweep {row.sweep!r}", remedy)
                 for fault in contradictions(row):
@@ -171,7 +173,7 @@ def _value(path: Path, where: str, value: Any, found: Findings) -> None:
         value = value["config"]
     model = validated(MODELS[path.name], value) if value is not None else None
     if isinstance(model, SweepNote):
-        found.sweeps[path.parent] = model.sweep
+        found.sweeps[path.parent] = model, []
     elif isinstance(model, Config):
         known = {None, *(one.get("match") for one in read_yaml(CONF / "gpu").values())}
         if model.gpu.match not in known or model.tracker.entity is not None:

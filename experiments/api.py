@@ -54,8 +54,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     def act() -> None:
         asked = given.get("operation"), options.traffic, given.get("out")
         lines, out = measure_file(options.kernel, overrides, *asked)
-        print_table(COLUMNS, [_cells(line) for line in lines])
-        print(f"rows  {out}/**/rows.jsonl")
+        if lines:  # a dry run has none
+            print_table(COLUMNS, [_cells(line) for line in lines])
+            print(f"rows  {out}/**/rows.jsonl")
         if any(line["status"] not in EXPECTED for line in lines):
             raise SweepFailed
 
@@ -189,7 +190,7 @@ def measure_file(
     if not path.is_file() or path.suffix != ".py":
         raise UserError(f"{file} is no Python file" if path.exists() else f"{file}: no such file")
     chosen = [word.partition("=")[2] for word in overrides if re.match(r"[+~]*kernel=", word)]
-    if any(OUTSIDE not in names.split(",") for names in chosen):
+    if any({OUTSIDE, ""}.isdisjoint(names.split(",")) for names in chosen):  # the sweep refuses ""
         raise UserError(f"kernel={chosen[0]} leaves the file out; write kernel=outside,{chosen[0]}")
     operation = operation or str(read_yaml(CONF / "kernel")[OUTSIDE]["operation"])
     asked = {"file": str(path), "function": function, "operation": operation, "traffic": traffic}

@@ -52,7 +52,7 @@ def profile(jobs: Sequence[Job], cards: Any = (0,)) -> None:
                 print(name)
                 continue
             worker = pool.worker_of(point.job, point.card)
-            outcome = outcome_of(point, worker, name)
+            outcome = outcome_of(point, worker, range=name)
             row = row_of(point, outcome, worker, out.name)
             about = {"kernel": point.job.label, "environment": row.environment | {"range": name}}
             done.append(row.model_copy(update=about))

@@ -21,7 +21,7 @@ from typing import Annotated, Any, Literal
 import yaml
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from experiments.data.files import JsonObject, Name, Text, Written
+from experiments.data.files import JsonObject, Name, Text, Whole, Written
 from experiments.data.rows import MOST_SAMPLES, TIMERS, Dtype
 
 MOST_GRID_SHAPES = 100_000  # shapes of one grid; whoever asks for more has mistyped a number
@@ -195,6 +195,8 @@ class SweepNote(Written):
     """The contents of ``sweep.json``."""
 
     sweep: Name
+    # the most points that a command planned, without those that only_beside may skip; 0: unknown
+    points: Whole = 0
 
 
 class Declaration(Written):

@@ -142,6 +142,10 @@ class WorkerPool:
             self.workers[key] = Worker(device, card, self.log, self.measures, checker)
         return self.workers[key]
 
+    def on_card(self, card: int) -> int:
+        """How many of its workers use a card."""
+        return sum(device != "cpu" and at == card for device, at, _ in [*self.workers])
+
     def cards_of_one_kind(self) -> Sequence[int]:
         """The cards that shards may be assigned to, all of one kind; starts their workers.
 

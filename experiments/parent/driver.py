@@ -65,7 +65,7 @@ def run(jobs: Iterable[Job], cards: Any = (0,)) -> list[tuple[str, Row]]:
             print_estimate(sweep.due)
             return []
         try:
-            sweep.measure_due(sweep_name(out))
+            sweep.measure_due(sweep_name(out, sum(not x.needs_outside for x in plan.points)))
             pool.close()
             ledger.check_unchanged()
             by_job = [(job, ledger.rows_of(plan.asked[job.name])) for job in plan.jobs]
@@ -158,7 +158,7 @@ class Sweep:
         progress.began(point)
         worker, no_worker = self.pool.worker_of(point.job, point.card), False
         try:
-            outcome = outcome_of(point, worker)
+            outcome = outcome_of(point, worker, workers=self.pool.on_card(point.card))
         except WorkerError as error:
             no_worker = True
             outcome = {"status": "crashed", "reason": f"no worker could be started: {error}"}

@@ -21,7 +21,7 @@ from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import ChoiceSweep, Glob, Override, QuotedString, RangeSweep
-from hydra.errors import HydraException
+from hydra.errors import HydraException, OverrideParseException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 from pydantic import BaseModel, ValidationError
@@ -379,8 +379,10 @@ def _safe(text: str) -> str:
 def reason_of(error: Exception) -> str:
     """A message in this program's words for an error of Hydra or OmegaConf."""
     text = on_one_line(str(error))
-    if unread := re.match(r"LexerNoViableAltException: (.*?),? \^", text):
-        return f"{unread[1]} is not in Hydra's grammar; a value with special characters is quoted"
+    if isinstance(error, OverrideParseException) and "while evaluating" not in text:
+        if re.search(r"[=,([{]\s*,|,\s*([)\]}]|$)", error.override):
+            return f"{error.override} has an empty element; remove a comma"
+        return f"{error.override} is not in Hydra's grammar; quote a value with special characters"
     if absent := re.search(r"Could not find '([\w/]+)/([^'/]+)', Available .*?: (.*)", text):
         group, name, names = absent.groups()
         if group == "hydra/launcher":

@@ -68,8 +68,8 @@ class Ledger:
             if path.name != ROWS:
                 raise UserError(f"{path} is a recording, which takes no rows; choose another out=")
             try:
-                if not read_only:
-                    truncate_torn_line(path)
+                if not read_only:  # a crash may have cut the last line short
+                    os.truncate(path, path.read_bytes().rfind(b"\n") + 1)
                 rows = [*read_rows(path)]
                 self._files[path] = _inode_and_size(path)
             except RowsError as error:
@@ -143,17 +143,12 @@ def _inode_and_size(file: Path | int) -> tuple[int, int]:
     return found.st_ino, found.st_size
 
 
-def truncate_torn_line(path: Path) -> None:
-    """Removes a last line without a newline, which a crash cut short."""
-    os.truncate(path, path.read_bytes().rfind(b"\n") + 1)
-
-
-def outcome_of(point: Point, worker: Worker, range_: str = "") -> dict[str, Any]:
+def outcome_of(point: Point, worker: Worker, **more: str | int) -> dict[str, Any]:
     """Has a worker measure a point; returns the row's fields that the measurement decides.
 
-    A worker's crash or timeout is an outcome, too. With ``range_``, the name of a profiler range,
-    the kernel is called in that range and not timed. ``wall_s`` is the time of the request; the
-    start of a new worker is not in it.
+    A worker's crash or timeout is an outcome, too. ``more``: ``workers``, how many the sweep has on
+    the card; ``range``, the name of a profiler range: the kernel is called in it and not timed.
+    ``wall_s`` is the time of the request; the start of a new worker is not in it.
 
     Raises:
         WorkerError: no worker could be started.
@@ -163,13 +158,14 @@ def outcome_of(point: Point, worker: Worker, range_: str = "") -> dict[str, Any]
     worker.start()
     config = point.job.config
     asked = {name: config[name] for name in ("kernel", "timing", "seed", "determinism")}
-    asked |= {name: point.declared[name] for name in ("rows", "cols", "dtype")} | {"range": range_}
+    asked |= {name: point.declared[name] for name in ("rows", "cols", "dtype")} | more
     timing, request = config["timing"], {"do": "measure", "point": asked}
     limits = {"sampling": timing["sampling_limit_s"], "compiling": timing["compile_limit_s"]}
     started, began = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), time.perf_counter()
     try:
         # a profiler may replay a kernel and save its memory in between, so it has another limit
-        outcome = worker.request(request, **{"profiling": PROFILING_LIMIT_S} if range_ else limits)
+        stages = {"profiling": PROFILING_LIMIT_S} if "range" in more else limits
+        outcome = worker.request(request, **stages)
     except WorkerDied as error:
         outcome = {"status": error.status, "reason": str(error)}
     outcome |= {"wall_s": time.perf_counter() - began, "started": started}
@@ -245,16 +241,15 @@ def row_of(
         return validated(Row, crash | fields | empty)
 
 
-def sweep_name(out: Path) -> str:
+def sweep_name(out: Path, points: int = 0) -> str:
     """The name of the folder's sweep, from ``sweep.json``; makes it if there is none.
 
-    It ends in a random token, so that two folders of the same name are two sweeps.
+    It ends in a random token, so that two folders of the same name are two sweeps. The file keeps
+    the largest number of ``points`` that a command has planned there.
     """
-    path = out / "sweep.json"
-    known = read_object(path)
-    if "sweep" not in known:
-        known = {"sweep": f"{out.resolve().name}-{secrets.token_hex(3)}"}
-        write_json(path, known)
+    path, token = out / "sweep.json", secrets.token_hex(3)
+    known = {"sweep": f"{out.resolve().name}-{token}"} | read_object(path)
+    write_json(path, known | {"points": max(int(known.get("points", 0)), points)})
     return str(known["sweep"])
 
 

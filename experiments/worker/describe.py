@@ -131,7 +131,7 @@ def inspect(kernel: dict[str, Any]) -> dict[str, Any]:
     Returns:
         ``functions``: the function that ``kernel`` names or, if that is an `Operation` class, the
         file's kernels of this operation. ``rivals``: the names in ``conf/kernel`` of kernels of the
-        same operation with a ``by`` whose packages are installed; none for an `Operation` class.
+        same operation with a ``by`` whose packages are installed; none for one of the file's own.
     """
     name, path = str(kernel.get("function")), Path(str(kernel.get("file")))
     module = outside.import_file(path)
@@ -144,11 +144,11 @@ def inspect(kernel: dict[str, Any]) -> dict[str, Any]:
             raise UserError(f"{path.name}: no Kernel class has the operation {name}")
         return {"functions": functions, "rivals": []}
     built = build_kernel(kernel)
-    operation, rivals = built.operation.name, []
+    rivals = []
     for rival, config in read_yaml(CONF / "kernel").items():
-        if config.get("by") and isinstance(built, outside.Function):
+        if config.get("by"):
             one = build_kernel({k: v for k, v in config.items() if k not in NOT_TUNABLES})
-            if one.operation.name == operation and all(map(version_of, one.packages)):
+            if one.operation is built.operation and all(map(version_of, one.packages)):
                 rivals.append(rival)
     return {"functions": [name], "rivals": rivals}
 

@@ -111,11 +111,10 @@ def check(
         wrong, off, error2, reference2 = totals[:, :4].sum(0).tolist()
         of = f"{operation.outputs[i].name}: " if len(answers) > 1 else ""
         if wrong:
+            has_nan = any(bool(part.isnan().any()) for part in y.split(step))
             reasons.append(
                 f"{of}{wrong:.0f} of {y.numel()} elements differ from float64 by more than "
-                f"{factor * allowed[i].element:g} spacings"
-                + "; it has NaN"
-                * any(bool(part.isnan().any()) for part in y.split(step))
+                f"{factor * allowed[i].element:g} spacings{'; it has NaN' * has_nan}"
             )
         elif off:
             reasons.append(f"{of}{off:.0f} of {rows} row sums are off")

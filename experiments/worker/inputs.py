@@ -119,10 +119,6 @@ class ChangingRows:
             for slot, value in self._pairs(index):
                 slot.copy_(value)
 
-    def hold_all(self) -> None:
-        """Writes other values into all rows in `rows`."""
-        self.hold(range(len(self.rows)))
-
     def change(self) -> None:
         """Switches the next row in turn between its own and its other values."""
         if self.rows:

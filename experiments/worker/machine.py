@@ -149,8 +149,7 @@ def commit(root: Path = ROOT) -> dict[str, Any]:
 
 def _processor() -> str:
     with suppress(OSError):
-        found = re.search(r"^model name\s*: *(.+)$", Path("/proc/cpuinfo").read_text(), re.M)
-        if found:
+        if found := re.search(r"^model name\s*: *(.+)$", Path("/proc/cpuinfo").read_text(), re.M):
             return found[1].strip()
     return platform.processor() or platform.machine()
 
@@ -163,9 +162,10 @@ def _last_level_cache() -> int:
     return max([32 << 20, *(int(found[1]) * units[found[2]] for found in texts if found)])
 
 
-def card_state(card: Any) -> dict[str, Any]:
+def card_state(card: Any, workers: int = 1) -> dict[str, Any]:
     """The state of a card by its NVML handle: the fields of `STATE`, ``throttled`` (a list of
     `SLOWDOWNS`) and ``other_processes`` (the number of `foreign` compute processes on it).
+    ``workers``: how many of the sweep's processes are on it, this one included.
 
     It takes about a millisecond, so do not call it inside a timed window.
     """
@@ -174,7 +174,7 @@ def card_state(card: Any) -> dict[str, Any]:
     pids = [int(process.pid) for process in processes]
     return _facts(card, STATE) | {
         "throttled": None if bits is None else [SLOWDOWNS[b] for b in SLOWDOWNS if bits & b],
-        "other_processes": foreign(pids, os.getpid(), os.getppid(), parent),
+        "other_processes": foreign(pids, os.getpid(), os.getppid(), parent, workers),
     }
 
 
@@ -190,14 +190,14 @@ def _facts(card: Any, names: Mapping[str, tuple[Any, ...]]) -> dict[str, Any]:
 
 
 def foreign(
-    pids: Sequence[int], own: int, sweep: int, parent_of: Callable[[int], int | None]
+    pids: Sequence[int], own: int, sweep: int, parent_of: Callable[[int], int | None], workers: int
 ) -> int | None:
     """The number of compute processes on a card that do not belong to this sweep.
 
     The driver lists ``pids``. Those that descend from the ``sweep``, which is the parent of this
     worker (``own``), belong to it. In a container the driver lists process ids of the host, without
-    ``own``: then one process is assumed to be this worker, and the others to be foreign. None if
-    the driver lists no process.
+    ``own``: then as many as the sweep has ``workers`` there are assumed to be these, and the others
+    to be foreign. None if the driver lists no process.
     """
 
     def is_ours(pid: int | None) -> bool:
@@ -205,7 +205,7 @@ def foreign(
 
     if own in pids:
         return sum(not is_ours(pid) for pid in set(pids))
-    return len(set(pids)) - 1 if pids else None
+    return max(len(set(pids)) - workers, 0) if pids else None
 
 
 def parent(pid: int) -> int | None:

@@ -48,7 +48,8 @@ def measure(
 
     Args:
         point: ``kernel`` (configuration), ``rows``, ``cols``, ``dtype``, ``timing``, ``seed``,
-            ``determinism``, and ``range``: if not empty, a profiler range to call the kernel in.
+            ``determinism``, ``workers`` (how many of the sweep's are on this card), and ``range``:
+            if not empty, a profiler range to call the kernel in.
         equipment: What this worker keeps between points.
         announce: Called with ``"compiling"`` and ``"sampling"`` as each begins; each has a limit.
         ask: Has another process check the answers of a kernel from outside.
@@ -134,7 +135,7 @@ def _measure(
         return fields | _status_fields(result if again.reason is None else again)
     del answer
     subject.changing = trial.changing
-    return fields | _timed(trial, protocol)
+    return fields | _timed(trial, protocol, point["workers"])
 
 
 def _first_calls(trial: Trial, announce: Announce) -> tuple[Tensors, dict[str, Any]]:
@@ -273,15 +274,15 @@ def _status_fields(result: CheckResult) -> dict[str, Any]:
     return {"status": "ok" if result.reason is None else "incorrect", **asdict(result)}
 
 
-def _timed(trial: Trial, protocol: Protocol) -> dict[str, Any]:
+def _timed(trial: Trial, protocol: Protocol, workers: int) -> dict[str, Any]:
     """Times a point; returns the row's fields, or the status and reason of a refused answer."""
     subject = trial.subject
     card = trial.equipment.machine.card
-    before, began = card_state(card), clock.now_s()
+    before, began = card_state(card, workers), clock.now_s()
     timer = import_module(f"experiments.worker.timers.{protocol.timer}")
     sampling: Sampling = timer.sample(subject, protocol)
     sampling_s = clock.now_s() - began
-    after = card_state(card)
+    after = card_state(card, workers)
     middle = median(sampling.samples_us)
     result = trial.check_answers(sampling.timed)
     if result.reason is not None:

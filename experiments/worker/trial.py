@@ -192,7 +192,7 @@ class Trial:
         for start in range(0, max(len(kinds), 1), len(changing.rows)) if changing.rows else ():
             some = tuple(islice(cycle(kinds), start, start + len(changing.rows)))
             changing.renew_others(some or None)
-            changing.hold_all()
+            changing.hold(range(len(changing.rows)))
             subject.restore()
             again = as_tuple(subject.call(*subject.inputs))
             if subject.overwritten is None and storages(again) & storages(as_tuple(answer)):

@@ -14,7 +14,7 @@ from experiments.data.jobs import TimingConfig
 from experiments.data.metrics import compared
 from experiments.data.rows import MOST_SAMPLES, pack, read_rows, recorded_jobs
 from experiments.data.statistics import Median, median, stop_reason
-from experiments.parent.record import append_row, truncate_torn_line
+from experiments.parent.record import Ledger, append_row
 from tests.analysis.plausible import row
 
 ROW = row("naive", 8)
@@ -69,7 +69,7 @@ def test_a_torn_tail_of_any_kind_is_passed_over_and_removed(tmp_path: Path) -> N
         append_row(path, ROW)
         path.write_bytes(path.read_bytes() + tail)
         assert list(read_rows(path)) == [ROW]
-        truncate_torn_line(path)
+        Ledger(path.parent)
         assert path.read_text() == LINE + "\n"
 
 

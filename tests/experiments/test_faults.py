@@ -96,9 +96,7 @@ def test_ctrl_c_ends_in_one_line_and_keeps_the_rows(tmp_path: Path) -> None:
     assert {row.status for row in rows_below(out)} == {"ok"}  # a point that was interrupted is none
 
 
-def test_a_disk_that_fills_costs_one_line_and_no_row_that_was_written(
-    sweep: Command,
-) -> None:
+def test_a_disk_that_fills_costs_one_line_and_no_row_that_was_written(sweep: Command) -> None:
     whole = resource.getrlimit(resource.RLIMIT_FSIZE)
     # as on a full disk: a file takes so many bytes, and a write beyond fails in its middle
     resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, whole[1]))

@@ -138,6 +138,8 @@ def test_bench_ends_with_a_table_and_a_verdict(
     assert {"faster", "slower", "difference"} & {*line.removeprefix("8×64 ").split()}
     formulas = {row.kernel: row.model_formula for row in rows_below(tmp_path / "out")}
     assert (formulas["nan"], formulas["torch"]) == ("3MN", "2MN")
+    assert main([f"{file}::nan", "dry_run=true", *words, beside[0], f"out={tmp_path / 'not'}"]) == 0
+    assert capfd.readouterr().out.endswith("4 points to measure, about 0.0 minutes\n")
     # no softmax's row answers for another operation, none of an earlier call is shown, and nothing
     # is measured beside a wrong answer
     beside = ["operation=log_softmax", "kernel=outside,log_softmax_torch", beside[1]]
@@ -147,15 +149,18 @@ def test_bench_ends_with_a_table_and_a_verdict(
     assert end.startswith("rows  ")
     measured = {row.kernel for row in rows_below(tmp_path / "out")}
     assert measured == {"nan", "torch", "naive", "copy"}
-    assert main([f"{file}::nan", "kernel=torch", *words]) == 2
-    assert "kernel=outside,torch" in capfd.readouterr().err
+    for asked, said in (("torch", "write kernel=outside,torch"), ("torch,,copy", "empty element")):
+        assert main([f"{file}::nan", f"kernel={asked}", *words]) == 2
+        assert said in capfd.readouterr().err
 
 
-def test_an_operation_of_a_file_stands_for_its_kernels_and_has_no_rivals(written: Written) -> None:
+def test_an_operation_of_a_file_has_no_rivals_and_a_class_those_of_ours(written: Written) -> None:
     _, code, *_ = (ROOT / "docs" / "rms_norm.md").read_text().split("```")[1::2]
-    path = written(code.removeprefix("python\n"))
+    path = written(f"{code.removeprefix('python')}from kernels.softmax.online import Online\n")
     found = inspect(config(path, "RmsNorm"))
     assert (found["functions"], found["rivals"]) == (["RmsNormTorch", "RmsNormCluster"], [])
+    assert inspect(config(path, "RmsNormTorch"))["rivals"] == []
+    assert {"auto", "torch", "compiled"} <= {*inspect(config(path, "Online"))["rivals"]}
     with pytest.raises(UserError, match="has no 'nothing'; its functions are"):
         inspect(config(path, "nothing"))
 

@@ -84,14 +84,8 @@ def wrong(folder: Path, **changes: Any) -> None:
 
 WRONG: dict[str, tuple[Callable[[Path], Any], str]] = {
     "no sweep": (lambda f: (f / "sweep.json").unlink(), "no rows with their sweep.json"),
-    "torn row": (
-        lambda f: rows_files(f)[0].write_text("{}\n"),
-        "rows.jsonl:1: field 'key': Field req",
-    ),
-    "warmup": (
-        lambda f: rewrite(f, endless),
-        "field 'timing.warmup': Input should be less than or equal to 10000",
-    ),
+    "torn row": (lambda f: rows_files(f)[0].write_text("{}\n"), "rows.jsonl:1: field 'key': "),
+    "warmup": (lambda f: rewrite(f, endless), "'timing.warmup': Input should be less than or "),
     "unknown": (lambda f: wrong(f, colour="red"), "is no job's configuration"),
     "class": (lambda f: wrong(f, kernel={"_target_": "tests.x.X"}), "no class below kernels"),
     "the same": (lambda f: None, "is a recorded sweep itself"),

@@ -129,7 +129,7 @@ def measured(
     timing = vars(protocol(sampling_limit_s=30.0)) | {"timer": timer, "cache": cache}
     point = {
         "kernel": {"_target_": target} | tunables, "rows": rows, "cols": cols, "dtype": "float32",
-        "seed": 0, "determinism": determinism, "timing": timing,
+        "seed": 0, "determinism": determinism, "timing": timing, "workers": 1,
     }  # fmt: skip
     return measure(point, equipment, lambda stage: None)
 

@@ -21,7 +21,7 @@ from tests.experiments.test_timers import protocol
 
 
 def measured(worker: Worker, how: str) -> dict[str, Any]:
-    point = {"rows": 2, "cols": 4, "dtype": "float32", "seed": 0}
+    point = {"rows": 2, "cols": 4, "dtype": "float32", "seed": 0, "workers": 1}
     point["kernel"] = {"_target_": "tests.doubles.kernels.Bad", "how": how}
     point["timing"] = vars(protocol(timer="auto", cache="warm"))
     return worker.request({"do": "measure", "point": point}, sampling=60.0, compiling=60.0)

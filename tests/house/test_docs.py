@@ -119,8 +119,7 @@ def test_notebook_redraws_d_fig1_in_three_cells(monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize(
-    ("page", "most"),
-    [("README.md", 8192), ("docs/results.md", 12288), ("docs/method.md", 10240)],
+    ("page", "most"), [("README.md", 8192), ("docs/results.md", 12288), ("docs/method.md", 10240)]
 )
 def test_pages_for_a_first_reading_are_short(page: str, most: int) -> None:
     assert len(PAGES[page].encode()) <= most

@@ -104,7 +104,7 @@ class Subject:
         chosen = {0, len(inputs) // 2, len(inputs) - 1}
         timed = [TimedCall(inputs[i], copied(answers[i])) for i in chosen]
         if self.changing is not None and self.changing.rows:
-            self.changing.hold_all()
+            self.changing.hold(range(len(self.changing.rows)))
             self.restore()
             replay()
             clock.synchronize()

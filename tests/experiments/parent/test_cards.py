@@ -123,5 +123,7 @@ def test_cards_of_two_kinds_are_refused(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(Worker, "start", lambda self: {"device": {"name": names[self.card]}})
     for card in pool.cards:
         pool.worker("cuda", card)
+    pool.worker("cuda", 1, "mine.py")  # beside the one that checks its answers
+    assert [pool.on_card(card) for card in pool.cards] == [1, 2]
     with pytest.raises(UserError, match="card 0 is NVIDIA H200, card 1 is NVIDIA L4"):
         pool.cards_of_one_kind()

@@ -85,12 +85,12 @@ def test_each_guard_names_its_reason_in_a_sentence(changed: dict[str, Any], reas
 def test_strangers_on_the_card_are_counted_and_the_sweeps_own_are_not() -> None:
     # pid: its parent. 10 is the sweep, 11 this worker, 12 another of its own, 13 a child's child
     family = {10: 1, 11: 10, 12: 10, 13: 11, 14: 13, 90: 1, 91: 90}
-    for pids, count in [
-        ([11, 12, 14], 0),
-        ([11, 90, 91], 2),
-        ([11, 4711], 1),  # its parent is hidden
-        ([], None),  # a container that sees none
-        ([4711], 0),  # the host's numbers: one must be this worker
-        ([4711, 4712], 1),
+    for pids, workers, count in [
+        ([11, 12, 14], 2, 0),
+        ([11, 90, 91], 1, 2),
+        ([11, 4711], 2, 1),  # its parent is hidden
+        ([], 1, None),  # a container that sees none
+        ([4711, 4712], 2, 0),  # the host's numbers: this worker, and that of a file from outside
+        ([4711, 4712, 4713], 2, 1),
     ]:
-        assert foreign(pids, own=11, sweep=10, parent_of=family.get) == count
+        assert foreign(pids, own=11, sweep=10, parent_of=family.get, workers=workers) == count

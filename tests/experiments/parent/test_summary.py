@@ -35,10 +35,8 @@ def test_tables_are_sorted_and_a_time_that_did_not_converge_says_why_sampling_en
         ("8×256", "ok; not converged: time limit"),
         ("4×1024", "ok; not converged: max samples"),
     ]
-    found = [
-        (line["rows"], line["cols"]) for line in lines_of([("", one) for one in rows], ["torch"])
-    ]
-    assert found == [(4, 256), (8, 256), (4, 1024)]
+    lines = lines_of([("", one) for one in rows], ["torch"])
+    assert [(line["rows"], line["cols"]) for line in lines] == [(4, 256), (8, 256), (4, 1024)]
 
 
 def test_a_kernel_stands_beside_torch_and_the_best_other_with_intervals_and_a_verdict(
