@@ -77,7 +77,7 @@ def run(options: argparse.Namespace) -> int:
     for root in found.sweeps if out is not None else ():
         if (folder / root / JOBS).exists():
             print(f"{folder / root} is a recording already")
-        else:
+        elif found.sweeps.keys().isdisjoint(root.parents):  # the shards of Slurm are of one sweep
             print(*pack(folder / root, out / root), sep="\n")
     for note, rows in found.sweeps.values():
         numbers = {row.sequence for row in rows if row.sequence is not None}

@@ -202,8 +202,12 @@ def pack(sweep: Path, out: Path) -> list[Path]:
     files = {PACKED_ROWS: gzip.compress(rows.encode(), mtime=0)}
     files[JOBS] = gzip.compress(jobs.encode(), mtime=0)
     for name in SMALL_FILES:
-        if paths := sorted(sweep.rglob(name)):
+        paths = sorted(sweep.rglob(name))  # one of each shard, where Slurm ran them
+        if paths and name == COUNTERS:
             files[name] = b"".join(path.read_bytes() for path in paths)
+        elif paths:
+            whole = {key: value for path in paths for key, value in read_json(path).items()}
+            files[name] = (json.dumps(whole, indent=1, ensure_ascii=False) + "\n").encode()
     return [write_file(out / name, data) for name, data in files.items()]
 
 

@@ -82,6 +82,19 @@ def test_a_sweep_is_packed_as_a_recording_and_nothing_else_is_copied(
     assert load(taken.parents[1])["set"].unique().tolist() == ["rtx_4090"]
 
 
+def test_the_shards_that_slurm_ran_are_packed_as_one_sweep(folder: Path, tmp_path: Path) -> None:
+    shard = folder / "shards" / "1a2b"
+    shard.mkdir(parents=True)
+    (folder / "vocab").rename(shard / "vocab")
+    (folder / "variants.json").rename(shard / "variants.json")
+    shutil.copy(folder / "sweep.json", shard)
+    shutil.copy(REFERENCE / "h200" / "counters.jsonl", shard)
+    status, text = validated(folder, "--out", str(tmp_path / "taken"))
+    assert (status, text.count("rows.jsonl.gz")) == (0, 1), text
+    status, text = validated(tmp_path / "taken")
+    assert (status, "valid: 41 rows" in text) == (0, True), text
+
+
 def test_a_recording_of_a_cpu_in_a_folder_named_as_a_card_is_valid(
     sweep: Command, tmp_path: Path
 ) -> None:
