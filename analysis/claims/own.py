@@ -125,7 +125,7 @@ def l16(card: Card) -> Parts:
 def l17(card: Card) -> Parts:
     """attention_online has 0.60 of cuDNN's speed and 420 Tflop/s from 4096 keys on, in plain Triton
 
-    cuDNN and FlashAttention-3 are faster: they compute the exponentials of one tile while they
+    cuDNN and FlashAttention 4 are faster: they compute the exponentials of one tile while they
     multiply the next. The limits in µs are those of 420 Tflop/s at D = 128.
     """
     where = Where(("attention",), cols=(4096, None))

@@ -173,9 +173,8 @@ def _operations(inputs: Inputs, points: Mapping[str, pd.DataFrame], title: str) 
         answered = _has(here, found, rival)
         if not (numbers := _summary(inputs, operation, here[answered])):
             continue
-        places = found[[*BY_GPU, "set"]].drop_duplicates()
-        of_it = inputs.frame[inputs.frame["operation"] == operation]
-        asked = _has(here, of_it[[*places, "kernel"]].merge(places), rival)
+        places = found[["operation", *BY_GPU, "set"]].drop_duplicates()
+        asked = _has(here, inputs.frame[[*places, "kernel"]].merge(places), rival)
         failed = limit.geomean(here[asked & ~answered])
         arithmetic = found["arithmetic_us"].notna().any()
         line = {
@@ -248,11 +247,10 @@ def _percent(share: float) -> str:
 
 
 def _rival(lines: pd.DataFrame, found: pd.DataFrame) -> str:
-    """The maker of public kernels whose failures help ours most.
+    """The maker whose failures raise our ratio most, of those that are the fastest at `OFTEN`.
 
-    One of its kernels must be the fastest at a tenth of the points. Of such makers it is the one
-    whose failures raise our ratio most; if none fails, the one that is the fastest most often. In a
-    mean over all points, slower kernels that answer everywhere would hide a faster one's failures.
+    If none fails it is the one that is the fastest most often. In a mean over all points, slower
+    kernels that answer everywhere would hide a faster one's failures.
     """
     often = lines["kernel"].map(maker).value_counts(normalize=True)
     gains = dict[str, float]()

@@ -56,5 +56,6 @@ def words(canvas: Canvas) -> str:
 def overhang(canvas: Canvas) -> list[str]:
     """Texts that do not fit on the canvas."""
     with matplotlib.rc_context(theme()):
+        canvas.draw_without_rendering()  # places the legends
         boxes = [(text.get_text(), text.get_window_extent()) for text in texts(canvas)]
     return [t for t, box in boxes if box.x0 < -1 or box.x1 > canvas.bbox.width + 1]

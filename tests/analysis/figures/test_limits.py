@@ -19,10 +19,15 @@ def recorded() -> Inputs:
 
 
 def test_every_share_and_ratio_is_drawn_and_above_the_roof_it_is_hollow(tmp_path: Path) -> None:
-    canvas = draw(tmp_path / "far", LIMITS, point(auto=100.0, torch=310.0, copy=20.0))
-    assert lines(canvas)["auto"].tolist() == [[pytest.approx(100), pytest.approx(0.2)]]
-    assert lines(canvas, 1)["torch"][0, 1] == pytest.approx(3.1)
-    assert canvas.axes[1].get_ylim()[1] > 3.1
+    own, peer = "logprob_entropy_backward_auto", "logprob_entropy_backward_compiled"  # the longest
+    for far in (3.1, 12.0):
+        rows = point(**{own: 100.0, peer: 100 * far}, copy=20.0)
+        canvas = draw(tmp_path / str(far), LIMITS, rows)
+        assert lines(canvas)[own].tolist() == [[pytest.approx(100), pytest.approx(0.2)]]
+        assert lines(canvas, 1)[peer][0, 1] == pytest.approx(far)
+        assert canvas.axes[1].get_ylim()[1] > far
+        assert (0.9 in canvas.axes[1].get_yticks()) is (far < 8)  # or labels would overlap
+        assert overhang(canvas) == []
     for copy, hollow in ((95.0, False), (120.0, True)):
         rows = point(auto=100.0, torch=120.0, copy=copy)
         canvas = draw(tmp_path / str(copy), LIMITS, rows)
