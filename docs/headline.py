@@ -37,4 +37,4 @@ means = both.groupby([*POINT, "kernel", "by"])["speed"].agg(gmean).reset_index()
 timed = {one: ("by", lambda by, one=one: one in [*by]) for one in ("quack", "liger", "tileops")}
 points = means.groupby(POINT).agg(speed=("speed", "min"), **timed)
 for by in [], ["quack"], ["quack", "few"], ["liger"], ["tileops"]:  # False also where not asked
-    print(points.groupby(["operation", "large", "tuned", *by])["speed"].agg(["size", gmean]))
+    print(points.groupby(["operation", "large", "tuned", *by]).speed.agg([len, gmean]).to_string())
