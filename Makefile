@@ -48,9 +48,13 @@ environment = $(PYTHON) -m experiments.environment
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help peers slurm sweep figures tables roofline claims report reference counts counters compare validate \
+targets = help peers slurm sweep figures tables roofline claims report reference counts counters compare validate \
     contribute reproduce selftest docs lint wheelhouse sync clean test test-gpu test-browser test-faults test-ptx \
-    test-slurm .system .python
+    test-slurm
+.PHONY: $(targets) .system .python
+# make would run the targets before an unknown word, and refuse the word at the end.
+$(foreach goal,$(filter-out $(targets) .system .python %/.ready,$(MAKECMDGOALS)),$(error make knows no target $(goal); \
+    make alone lists them, EXPERIMENT=name chooses a preset, and a value with a space is quoted))
 help:  ## install: this list
 	@awk -F ' *## ' 'BEGIN { n = split("measure draw test install", groups, " "); print "usage: make TARGET [VARIABLE=value ...]" } \
 	    /^[a-z-]+:.* ## / { split($$1, target, ":"); split($$2, group, ": "); text = substr($$2, length(group[1]) + 3); \

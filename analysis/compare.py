@@ -64,8 +64,7 @@ def arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("head", type=Path, nargs="?", metavar="HEAD", help="the rows now")
     two = "two kernels of the one sweep BASE, such as mine,auto, instead of HEAD"
     command.add_argument("--kernels", type=_variants, metavar="A,B", help=two)
-    beside = "default: compare/ in the rows"
-    command.add_argument("--out", type=Path, metavar="DIR", help=beside)
+    command.add_argument("--out", type=Path, metavar="DIR", help="default: HEAD/compare")
     least = "smaller changes are ignored (default: 2%%)"
     command.add_argument("--threshold", type=share, default=THRESHOLD, metavar="2%", help=least)
 
@@ -277,7 +276,8 @@ def _notes(base: Inputs, head: Inputs, points: pd.DataFrame) -> Iterator[str]:
         yield f"Differs: the source of {', '.join(edited)}."
     for side, other in (SIDES, SIDES[::-1]):
         if len(only := points[points[f"{other}_visits"] == 0]):
-            yield f"Only in {side.upper()}: {_many(len(only))}, such as {_name(only.iloc[0])}."
+            such = f"{_name(only.iloc[0])} on card {only.iloc[0]['card']}"
+            yield f"Only in {side.upper()}: {_many(len(only))}, such as {such}."
     timed = points[points["base_rounds"].gt(0) & points["head_rounds"].gt(0)]
     if single := int(timed[["base_rounds", "head_rounds"]].min(axis=1).eq(1).sum()):
         how = "judged by the recorded noise between two sweeps, which is wide"

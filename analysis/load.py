@@ -104,7 +104,7 @@ def read_inputs(rows: Path | None, out: Path | None, kind: str, ours: str = "") 
     """The inputs of the command ``kind``; see `Inputs`.
 
     ``rows`` defaults to `REFERENCE`, the recorded rows. ``out`` defaults to ``kind/`` in the folder
-    of the rows, or to ``outputs/<kind>`` for the recorded rows.
+    of the rows, or to ``outputs/<kind>`` for recorded rows, all or some.
 
     Raises:
         RowsError: no rows, an unknown kernel, a linked ``out``, or a malformed file (named).
@@ -113,8 +113,8 @@ def read_inputs(rows: Path | None, out: Path | None, kind: str, ours: str = "") 
     frame, folder = load(rows), rows.parent if rows.is_file() else rows
     cards = ", ".join(sorted(frame["gpu"].unique())[:3])
     print(f"{len(frame):,} rows of {cards}, read from {rows}", flush=True)
-    beside = folder.parent if folder.resolve() == REFERENCE.resolve() else folder
-    out = out or beside / kind
+    recorded = folder.resolve().is_relative_to(REFERENCE.resolve())
+    out = out or (REFERENCE.parent if recorded else folder) / kind
     if out.is_symlink():
         raise RowsError(f"{out} is a symbolic link; remove it, or name a folder: --out")
     if ours and ours not in set(frame["kernel"]):

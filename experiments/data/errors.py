@@ -91,4 +91,4 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Prints the line and ends the program."""
-        self.exit(2, f"error: {message}\n")
+        self.exit(2, f"error: {message}; {self.prog} --help lists what there is\n")

@@ -50,6 +50,7 @@ NO_LAUNCHER = (
 )
 # Where the advice that Hydra and OmegaConf append to a message begins; --verbose shows it.
 TAILS = r"[,.] (?:Config search path: |Set the environment variable: |full_key: |See https://hydra)"
+HELP = "python -m experiments.run --help"
 OUTSIDE = "outside"  # the file in conf/kernel for a kernel from outside: a function of any file
 # Overrides that only such a kernel has. They are not in its job's name: a path is private.
 OF_OUTSIDE = tuple(f"kernel.{option}=" for option in ("file", "function", "operation", "traffic"))
@@ -124,7 +125,7 @@ def _check(override: Override) -> None:
     """Raises `UserError` for an override that Hydra would ignore or answer with a useless error."""
     key, line, value = override.key_or_group, str(override.input_line), override.value()
     if not key:
-        raise UserError(f"{line} names no option; --help lists those there are")
+        raise UserError(f"{line} names no option; {HELP} lists them")
     if re.fullmatch(r"kernel\.(.*\.)?(_target_|by|roof)", key):
         raise UserError(f"{line}: {key} is said in a kernel's file; kernel= chooses the file")
     if isinstance(value, RangeSweep):
@@ -142,7 +143,7 @@ def _check(override: Override) -> None:
             # Hydra would accept a path that leads out of conf/
             parts = text.split("/") if isinstance(text, str) else [""]
             if "schema" in parts or not all(re.fullmatch(FOLDER_NAME, part) for part in parts):
-                raise UserError(f"{line} names no file of conf/{key}/; --help lists them")
+                raise UserError(f"{line} names no file of conf/{key}/; {HELP} lists them")
     elif re.match(r"hydra\b", key) and (override.is_delete() or not re.fullmatch(OF_HYDRA, key)):
         raise UserError(
             f"{line} is not for this program; of Hydra's own, hydra/launcher, hydra.launcher.* and "
@@ -389,16 +390,16 @@ def reason_of(error: Exception) -> str:
             return f"{group}={name} {NO_LAUNCHER}"
         near = " or ".join(get_close_matches(name, names.split(", ")))
         hint = f" did you mean {near}?" if near else ""
-        return f"{group}={name} names no file of conf/{group}/;{hint} --help lists them"
+        return f"{group}={name} names no file of conf/{group}/;{hint} {HELP} lists them"
     if option := re.match(r"Could not override 'kernel\.options\.(\w+)'\.", text):
         return f"an option of a function is added by +: +kernel.outside.options.{option[1]}=VALUE"
     if tunable := re.match(r"Could not override 'kernel\.(\w+)'\.", text):
         return (
-            f"a kernel of this sweep has no {tunable[1]!r}; kernel.NAME.{tunable[1]}= is of one "
-            "kernel"
+            f"a kernel of this sweep has no {tunable[1]!r}; kernel.NAME.{tunable[1]}= sets that of "
+            "one kernel, and conf/kernel/NAME.yaml lists its options"
         )
     if unknown := re.match(r"Could not override '([\w.@/]+)'\.", text):
-        return f"there is no option {unknown[1]!r}; one is written as grid.rows; --help lists them"
+        return f"there is no option {unknown[1]!r}; one is written as grid.rows; {HELP} lists them"
     if isinstance(error.__cause__, OmegaConfBaseException):
         text = on_one_line(f"{error}\n{error.__cause__}")
     return re.split(TAILS, text)[0]

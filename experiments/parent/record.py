@@ -39,9 +39,9 @@ def folder_lock(out: Path) -> AbstractContextManager[object]:
         out.mkdir(parents=True, exist_ok=True)
         return FileLock(out / ".lock", timeout=0, thread_local=False).acquire()
     except Timeout:
-        raise UserError(
-            f"out={out} is being written by another sweep; wait or choose another"
-        ) from None
+        raise UserError(f"out={out}: another sweep writes there; wait or choose another") from None
+    except FileExistsError:
+        raise UserError(f"out={out} is a file; name a folder, or a new one") from None
     except OSError as error:
         raise UserError(f"out={out} cannot be written: {error.strerror}") from None
 

@@ -129,7 +129,7 @@ def print_summary(
         # the first word of a reason is its kind, as in "throttled: ..."
         kinds = Counter(k for row in suspect for k in {s.partition(":")[0] for s in row.suspect})
         why = ", ".join(f"{kind} {count}" for kind, count in sorted(kinds.items()))
-        print(f"{len(suspect)} of {len(rows)} points are suspect ({why}); none is a rival")
+        print(f"{len(suspect)} of {len(rows)} points are suspect ({why}); none is a baseline")
     print(f"rows      {out}/**/rows.jsonl\ntable     {path}\nvariants  {out}/**/variants.json")
 
 
@@ -232,6 +232,6 @@ def time_spent(measured: Sequence[Row], elapsed_s: float) -> str:
     cards = len({row.card for row in measured})
     on = f" on {cards} cards" if cards > 1 else ""
     return (
-        f"{len(measured)} points in {elapsed_s:.1f} s{on}: sampling {sampling_s:.1f} s, compiling "
+        f"{len(measured)} rows in {elapsed_s:.1f} s{on}: sampling {sampling_s:.1f} s, compiling "
         f"{compiling_s:.1f} s, the rest {cards * elapsed_s - sampling_s - compiling_s:.1f} s"
     )

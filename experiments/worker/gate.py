@@ -80,8 +80,7 @@ def check(
             flushed to zero, and elements without a finite reference are not compared.
     """
     answers, inputs = as_tuple(answer), as_tuple(given)
-    reason = defect(answers, inputs, operation)
-    if reason is not None:
+    if reason := defect(answers, inputs, operation):
         return CheckResult(reason)
     rows = answers[0].shape[0]
     if not rows:
@@ -109,16 +108,17 @@ def check(
     for i, y in enumerate(answers):
         totals = torch.stack(found[i])
         wrong, off, error2, reference2 = totals[:, :4].sum(0).tolist()
+        absolute.append(float(totals[:, 4].max()))
         of = f"{operation.outputs[i].name}: " if len(answers) > 1 else ""
         if wrong:
-            has_nan = any(bool(part.isnan().any()) for part in y.split(step))
+            nan = any(bool(part.isnan().any()) for part in y.split(step))
             reasons.append(
                 f"{of}{wrong:.0f} of {y.numel()} elements differ from float64 by more than "
-                f"{factor * allowed[i].element:g} spacings{'; it has NaN' * has_nan}"
+                f"{factor * allowed[i].element:g} spacings"
+                + ("; it has NaN" if nan else f"; the largest error is {absolute[i]:.3g}")
             )
         elif off:
             reasons.append(f"{of}{off:.0f} of {rows} row sums are off")
-        absolute.append(float(totals[:, 4].max()))
         relative.append(math.sqrt(error2 / reference2) if reference2 > 0 else 0.0)
     return CheckResult(next(iter(reasons), None), _largest(absolute), _largest(relative))
 

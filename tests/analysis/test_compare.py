@@ -142,7 +142,7 @@ def test_other_parameters_dtype_card_or_protocol_is_another_point(
     assert [line["kernel"] for line in lines(tmp_path)] == ["torch"]
     out = capsys.readouterr().out
     assert "Only in BASE: 6 points," in out
-    assert "Only in HEAD: 6 points," in out
+    assert "Only in HEAD: 6 points, such as fused 4096×1024 float16 on card 2." in out
     assert "Of one round on a side: 1 point," in out
 
 

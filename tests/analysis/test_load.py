@@ -23,8 +23,7 @@ def test_derived_columns_follow_from_bytes_and_times(tmp_path: Path) -> None:
 def test_the_last_attempt_counts_in_whichever_file_it_stands(tmp_path: Path) -> None:
     write(tmp_path / "a", [row("online", 256, time_us=7.0, attempt=2)])
     write(tmp_path / "b", [row("online", 256, time_us=None, attempt=1, status="crashed")])
-    frame = load(tmp_path)
-    assert frame["time_us"].tolist() == [7.0]
+    assert load(tmp_path)["time_us"].tolist() == [7.0]
 
 
 def test_one_load_finds_all_recordings_and_names_their_set(tmp_path: Path) -> None:
@@ -51,7 +50,7 @@ def test_recorded_rows_are_the_default_and_are_drawn_beside_them(tmp_path: Path)
     inputs = read_inputs(None, None, "tables")
     assert inputs.frame["kernel"].tolist() == ["torch"]
     assert inputs.out == Path("outputs") / "tables"
-    own = read_inputs(Path("outputs/newer"), None, "tables")
-    assert own.out == Path("outputs/newer/tables")
+    for rows, out in (("newer", "newer/tables"), ("reference/h200", "tables")):
+        assert read_inputs(Path("outputs", rows), None, "tables").out == Path("outputs", out)
     with pytest.raises(RowsError, match="--ours: no kernel 'mine'"):
         read_inputs(None, None, "tables", "mine")

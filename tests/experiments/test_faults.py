@@ -143,7 +143,7 @@ def test_a_second_sweep_is_refused_a_recording_takes_no_rows_and_neither_is_chan
     out = tmp_path / "out"
     with folder_lock(out):
         (out / "precious").touch()
-        assert "being written by another sweep" in sweep(*ARGUMENTS).error
+        assert "another sweep writes there" in sweep(*ARGUMENTS).error
         assert {path.name for path in out.iterdir()} == {"precious", ".lock"}
         assert sweep(*ARGUMENTS, "dry_run=true").status == 0  # it only looks
     [packed, *_] = pack(sweep_of_four, out)

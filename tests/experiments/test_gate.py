@@ -140,6 +140,7 @@ def test_every_output_is_compared_in_its_own_dtype(monkeypatch: pytest.MonkeyPat
     assert (result.reason, result.relative_error < 1e-5) == (None, True)  # type: ignore[operator]
     for answer, said in (
         ((logprob, entropy * 1.001), "entropy: 5 of 5 elements differ"),
+        ((logprob, entropy + 1), "spacings; the largest error is 1"),
         ((logprob * torch.tensor([1, 1, 1, 1, torch.nan]), entropy), "spacings; it has NaN"),
         ((logprob.double(), entropy), "returned (5,) torch.float64, (5,) torch.float32 for (5,)"),
         (logprob, "returned (5,) torch.float32 for (5,) torch.float32, (5,) torch.float32"),

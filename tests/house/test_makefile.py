@@ -58,8 +58,8 @@ def test_make_alone_lists_every_target_for_users_by_groups_in_80_columns() -> No
     assert re.findall(r"^\w+$", shown, re.M) == ["measure", "draw", "test", "install"]
     assert max(map(len, shown.splitlines())) <= 80
     makefile = (ROOT / "Makefile").read_text().replace("\\\n", " ")
-    (phony,) = re.findall(r"^\.PHONY: (.*)$", makefile, re.M)
-    assert listed == {name for name in phony.split() if not name.startswith(".")}
+    (targets,) = re.findall(r"^targets = (.*)$", makefile, re.M)
+    assert listed == {*targets.split()}
 
 
 def test_sweep_takes_paper_where_a_device_is_visible_and_cpu_elsewhere(tmp_path: Path) -> None:
@@ -87,8 +87,9 @@ def test_sweep_passes_what_is_asked_and_means_no_exported_variable_of_that_name(
     [sweep] = [call for call in calls if set(passed) & {*call}]
     assert set(passed) <= set(sweep)
     assert not re.search("elsewhere|kernel=none", str(calls))
-    misspelled = noted(tmp_path, "sweep", *arguments, "DRYRUN=1")
-    assert (misspelled.calls, "no variable DRYRUN" in misspelled.stderr) == ([], True)
+    for word, why in (("DRYRUN=1", "no variable DRYRUN"), ("smoke", "no target smoke")):
+        refused = noted(tmp_path, "sweep", *arguments, word)
+        assert (refused.calls, why in refused.stderr) == ([], True)
 
 
 @pytest.mark.parametrize(
@@ -147,8 +148,7 @@ def test_a_folders_name_is_never_run(text: str, tmp_path: Path) -> None:
 
 
 def test_an_old_python_gets_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    source = (ROOT / "experiments" / "environment.py").read_text()
-    ast.parse(source, feature_version=(3, 8))
+    ast.parse((ROOT / "experiments" / "environment.py").read_text(), feature_version=(3, 8))
     monkeypatch.setattr(sys, "version_info", (3, 14, 0))
     with pytest.raises(SystemExit, match=r"is Python 3\.14; 3\.11, 3\.12 or 3\.13 is needed"):
         environment.check()

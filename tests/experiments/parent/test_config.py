@@ -11,10 +11,10 @@ from tests.conftest import ROOT, Command
 
 BOMBS = ROOT / "tests" / "doubles" / "bombs"
 WRONG = {
-    "kernel=fuzed": "kernel=fuzed names no file of conf/kernel/; did you mean fused",
+    "kernel=fuzed": "names no file of conf/kernel/; did you mean fused? python -m exp",
     "kernel=fused online": "'online' is no option=value; a list has commas",
     "timing.precision=5": "timing.precision=5; it must be less than 1",
-    "kernel=online,naive kernel.block_size=64": "has no 'block_size'; kernel.NAME.block_size=",
+    "kernel=online,naive kernel.block_size=64": "has no 'block_size'; kernel.NAME.block_size= sets",
     "dtype.names=[int32]": "dtype.names.0=int32; it must match pattern '^(float64|float32|",
     "grid=point grid.elements=[9]": "rows and elements",
     "grid=point grid.cols={first:1,last:9,step:0}": "first, last and step",
@@ -55,6 +55,7 @@ WRONG = {
     "seed=1,2": "seed belongs to the whole sweep",
     "name=../../climbs": "name=../../climbs; it must match pattern",
     "out=/proc/self/fdinfo/out": "out=/proc/self/fdinfo/out cannot be written",
+    "out=README.md": "out=README.md is a file; name a folder",
     "hydra.launcher.cards=2": "name cards by index, as in [0,1], and each once",
     "hydra.sweep.dir=/tmp/x": "out= names the folder that takes the rows",
 }

@@ -37,7 +37,7 @@ def test_a_run_without_m_is_a_sweep_of_one_job_with_its_roof(sweep: Command) -> 
         assert {"numpy", "python", "system", "processor", "commit", "source"} <= set(found)
         assert found["variables"]["OMP_NUM_THREADS"] == os.environ["OMP_NUM_THREADS"]
     assert "of roof" in done.stdout
-    assert re.search(r"4 points in \d+\.\d s: sampling \d+\.\d s, compiling", done.stdout)
+    assert re.search(r"4 rows in \d+\.\d s: sampling \d+\.\d s, compiling", done.stdout)
     assert str(done.out / "table.md") in done.stdout
     text = "".join(path.read_text() for path in rows_files(done.out))
     secrets = [os.uname().nodename, str(ROOT), str(done.out.parent), os.environ["HOME"]]
@@ -173,12 +173,12 @@ def test_a_suspect_point_is_measured_once_more_also_after_a_kill(
     tries = [f"{row.kernel} {row.attempt}" for row in done.rows]
     assert tries == ["copy 1", "copy 2", "good 1", "good 2"]
     assert "heating: from 30 to 41 °C; measured once more" in done.stderr
-    assert "2 of 2 points are suspect (heating 2); none is a rival" in done.stdout
+    assert "2 of 2 points are suspect (heating 2); none is a baseline" in done.stdout
     [path] = done.out.rglob("good/rows.jsonl")
     path.write_text(path.read_text().splitlines(keepends=True)[0])  # killed before the second
     again = sweep(*arguments)
     assert [row.attempt for row in again.rows if row.kernel == "good"] == [1, 2]
-    assert "3 points in" in again.stdout  # copy's times of two attempts as well
+    assert "3 rows in" in again.stdout  # copy's times of two attempts as well
     assert "nothing to measure" in sweep(*arguments).stdout
 
 
