@@ -7,9 +7,11 @@ __all__ = ["bench", "sweep"]
 
 
 def _show(kind: type[BaseException], error: BaseException, trace: Any) -> None:
-    """Prints an error as Python does, but for Ctrl-C one line, until `errors.command` runs."""
+    """Prints an error of an import; of Ctrl-C and of a missing package in one line."""
     if issubclass(kind, KeyboardInterrupt):
         print("interrupted", file=sys.stderr)
+    elif issubclass(kind, ModuleNotFoundError):
+        print(f"error: {error}; run .venv/bin/python, which make test builds", file=sys.stderr)
     else:
         sys.__excepthook__(kind, error, trace)
 

@@ -135,8 +135,7 @@ def headline(inputs: Inputs) -> Named:
     first, own = found.iloc[0], lines["own"].iloc[0]
     many, timer = data["recordings_used"].max(), TIMER_NAMES.get(first["timer"], first["timer"])
     where = f"{first['gpu']}, recordings: {many}, {timer}, {first['cache']} L2"
-    over = " or ".join(data["interval_over"].unique())
-    size = f"{LARGE_BYTES / 1e6:.0f} MB"
+    over, size = " or ".join(data["interval_over"].unique()), f"{LARGE_BYTES / 1e6:.0f} MB"
     notes = texts("headline", where=where, own=own, over=over, large=size)
     title = "softmax against the fastest public kernel, and against a copy"
     yield "headline", table(title, shown, notes, data)

@@ -61,6 +61,8 @@ def kernel_class(config: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
         known = ", ".join(sorted(defined_in(module))) or "none"
         raise UserError(f"{path.name} has no {name!r}; its functions are {known}")
     if isinstance(one, type) and issubclass(one, Kernel):
+        if config.get("traffic") is not None:
+            raise UserError(f"{path.name}: {name} is a Kernel, which declares its own traffic")
         return one, options
     if not callable(one):
         raise UserError(f"{path.name}: {name} is a {type(one).__name__}, which cannot be called")

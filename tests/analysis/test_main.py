@@ -60,6 +60,13 @@ def test_a_command_imports_no_more_than_it_needs(code: str, heavy: str, tmp_path
     assert (done.stdout.splitlines()[-1:], done.stderr) == (["set()"], "")
 
 
+@pytest.mark.parametrize("command", ["experiments.run", "experiments.bench", "analysis"])
+def test_a_python_without_the_packages_is_one_line(command: str) -> None:
+    words = [sys.executable, "-S", "-m", command]
+    done = subprocess.run(words, capture_output=True, text=True, cwd=ROOT)
+    assert re.fullmatch(r"error: No module named '\w+'; run \.venv/bin/python, .*\n", done.stderr)
+
+
 def test_no_output_follows_a_link_that_lies_among_the_rows(
     tmp_path: Path, refused: Refused
 ) -> None:

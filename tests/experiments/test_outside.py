@@ -81,6 +81,7 @@ def config(path: Path, function: str, **more: Any) -> dict[str, Any]:
         ("def f(x): return x\n", "f 0", "traffic=0 is less than what must be written, M*N"),
         ("def f(x): return x\n", "f M.N", "traffic=M.N is no formula in M and N"),
         ("def f(x): return x\n", "f 9**9**9", "traffic=9**9**9 is no formula in M and N"),
+        ("from kernels.softmax.online import Online as F\n", "F M*N", "declares its own traffic"),
     ],
 )  # fmt: skip
 def test_a_file_that_cannot_be_measured_is_one_line(
