@@ -22,6 +22,7 @@ from analysis.__main__ import DRAWING, main
 from analysis.published import sources
 from experiments.data.files import LINE_BYTES
 from experiments.data.rows import Row
+from tests.analysis.conftest import Captured
 from tests.analysis.noisy import twins
 from tests.analysis.plausible import (
     KERNELS,
@@ -35,7 +36,6 @@ from tests.analysis.plausible import (
 )
 from tests.analysis.records import count, h200, record_files
 
-Captured = pytest.CaptureFixture[str]
 Make = Callable[[Path], object]
 COMMANDS = (*DRAWING, "compare", "validate")
 JOKE = (
