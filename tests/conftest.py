@@ -40,6 +40,7 @@ gc.set_threshold(200_000, 20, 50)
 
 ROOT = Path(__file__).parent.parent
 CONF = ROOT / "conf"
+REFERENCE = ROOT / "outputs" / "reference"
 DOUBLES = ROOT / "tests" / "doubles" / "conf"
 LONGEST = ("tests/reference/", "tests/house/test_extending.py")
 # Warm, because a cold sample first reads twice the last-level cache, which takes up to 0.25 s

@@ -9,6 +9,7 @@ from analysis import report
 from analysis.__main__ import main
 from analysis.figures import style
 
+Captured = pytest.CaptureFixture[str]
 Refused = Callable[..., str]
 
 

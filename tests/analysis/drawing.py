@@ -17,8 +17,8 @@ from tests.analysis.plausible import write
 NARROW = (256, 512, 1024, 2048, 4096, 8192)
 
 
-def inputs_of(folder: Path, rows: Sequence[Row], records: Records | None = None) -> Inputs:
-    return Inputs(folder, folder, load(write(folder / "rows", rows)), records or Records(), {})
+def inputs_of(folder: Path, rows: Sequence[Row]) -> Inputs:
+    return Inputs(folder, folder, load(write(folder / "rows", rows)), Records(), {})
 
 
 def pages(folder: Path, figure: Figure | LineFigure, rows: Sequence[Row]) -> list[Page]:

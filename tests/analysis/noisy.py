@@ -65,7 +65,6 @@ def points(*pairs: tuple[Sequence[float], Sequence[float]]) -> pd.DataFrame:
 def twins(
     *,
     rounds: int = 8,
-    between: float = 0.002,
     timers: Sequence[str] = ("events",),
     slower_b: float = 1.0,
     count: int = 60,
@@ -74,8 +73,7 @@ def twins(
 ) -> list[Row]:
     """Rows of two twins of each kernel at each time; events report 2.5 µs more than other timers.
 
-    ``between`` is the standard deviation of a round's own factor, a logarithm. The second twin's
-    times are multiplied by ``slower_b``.
+    The second twin's times are multiplied by ``slower_b``.
     """
     dice, made = np.random.default_rng(0), []
     names = [f"{kernel}-{mark}" for kernel in kernels for mark in "ab"]
@@ -83,7 +81,7 @@ def twins(
         timers, names, enumerate(times_us), range(rounds)
     ):
         middle = (true_us + 2.5 * (timer == "events")) * (slower_b if name.endswith("b") else 1.0)
-        drawn = dice.normal(0, 0.004, count) + dice.normal(0, between)
+        drawn = dice.normal(0, 0.004, count) + dice.normal(0, 0.002)  # of samples, and of the round
         taken = [float(us) for us in middle * np.exp(drawn)]
         place = {"rows": 1024 + i, "round": number, "timer": timer, "sweep": "selftest"}
         time = float(np.median(taken))

@@ -6,9 +6,7 @@ from typing import Any
 
 from experiments.data.files import read_models
 from experiments.data.records import TRACES, Count, Counters, Record, Trace, write_records
-from tests.conftest import ROOT
-
-REFERENCE = ROOT / "outputs" / "reference"
+from tests.conftest import REFERENCE
 
 
 def recorded(name: str, kind: type[Any]) -> list[Any]:

@@ -1,6 +1,6 @@
 """Claims: the rows behind a number, and what decides a part and a claim."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,17 +11,16 @@ from analysis.claims import judge_own
 from analysis.claims.card import Card, Where
 from analysis.claims.verdict import Part, Points, fact, judge_claim
 from analysis.estimate import Estimate
-from analysis.load import Inputs, Records, load
 from experiments.data.rows import Row
-from tests.analysis.plausible import interpreted, row, unsupported, write
+from tests.analysis.drawing import inputs_of
+from tests.analysis.plausible import interpreted, row, unsupported
 
 H200 = "NVIDIA H200"
 
 
-def card(folder: Path, rows: Iterable[Row]) -> Card:
+def card(folder: Path, rows: Sequence[Row]) -> Card:
     """The H200 of these rows."""
-    frame = load(write(folder / "rows", rows))
-    return Card(H200, Inputs(folder, folder / "out", frame, Records(), {}))
+    return Card(H200, inputs_of(folder, rows))
 
 
 def values(points: Points) -> list[float]:

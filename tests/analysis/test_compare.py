@@ -13,15 +13,12 @@ from analysis.__main__ import main
 from analysis.compare import NOISE, matched, noise_at, with_verdicts
 from analysis.load import load
 from experiments.data.rows import Row
-from tests.analysis.conftest import Refused
+from tests.analysis.conftest import Captured, Refused
 from tests.analysis.noisy import normal, points
 from tests.analysis.plausible import declare, interpreted, row, timed, unsupported, write
-from tests.conftest import ROOT
+from tests.conftest import REFERENCE
 
-Captured = pytest.CaptureFixture[str]
 RANGES = pd.DataFrame(NOISE["ranges"])
-ROUNDS = 8
-AGAIN = ROOT / "outputs" / "reference" / "h200_again"
 
 
 @pytest.mark.parametrize("of_rounds", [0.0005, 0.003])
@@ -32,7 +29,7 @@ def test_alarms_are_as_rare_as_said_though_noise_persists_through_a_process(
     scale, shape, _ = noise_at(times)
     for _ in range(10):
         apart = scale * dice.standard_t(shape)
-        drawn = of_rounds * dice.standard_normal((2, 200, ROUNDS))
+        drawn = of_rounds * dice.standard_normal((2, 200, 8))
         base, head = times[:, None] * np.exp([drawn[0], drawn[1] + apart[:, None]])
         found = with_verdicts(points(*zip(base, head, strict=True)))
         alarms += bool(found["verdict"].isin(["slower", "faster"]).any())
@@ -40,7 +37,7 @@ def test_alarms_are_as_rare_as_said_though_noise_persists_through_a_process(
 
 
 def test_the_recorded_noise_is_that_of_two_recorded_sweeps_of_equal_code() -> None:
-    points = matched(*(load(AGAIN / name) for name in ("once", "again")))
+    points = matched(*(load(REFERENCE / "h200_again" / name) for name in ("once", "again")))
     found = with_verdicts(points)
     assert not found["verdict"].isin(["slower", "faster", "failed", "fixed"]).any()
     timed = found[found["ratio"].notna()]
@@ -185,7 +182,7 @@ def test_two_kernels_of_one_sweep_are_paired_within_visits(
     drift = [float(t) for t in np.linspace(50, 100, 8)]
     mine = timed("mine", *drift) + timed("mine", 60.0, cols=4096)
     for one, block in zip(mine, [64] * 8 + [128], strict=True):
-        one.params["options"] = {"block": block}
+        one.params["options"] = {"block": block, "warps": 4}
     rows = mine + timed("auto", *[1.1 * t for t in drift])
     rows = [r.model_copy(update={"samples_us": [r.time_us, r.time_us + 0.032]}) for r in rows]
     folder = str(write(tmp_path / "a", rows + timed("auto", 50.0, cols=4096)))

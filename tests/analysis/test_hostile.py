@@ -22,20 +22,11 @@ from analysis.__main__ import DRAWING, main
 from analysis.published import sources
 from experiments.data.files import LINE_BYTES
 from experiments.data.rows import Row
+from tests.analysis.conftest import Captured
 from tests.analysis.noisy import twins
-from tests.analysis.plausible import (
-    KERNELS,
-    WIDTHS,
-    declare,
-    few,
-    interpreted,
-    row,
-    unsupported,
-    write,
-)
+from tests.analysis.plausible import KERNELS, declare, few, row, unsupported, write
 from tests.analysis.records import count, h200, record_files
 
-Captured = pytest.CaptureFixture[str]
 Make = Callable[[Path], object]
 COMMANDS = (*DRAWING, "compare", "validate")
 JOKE = (
@@ -93,7 +84,6 @@ TAKEN: Mapping[str, Make] = {
     "sizes": lambda folder: write(
         folder, [row(k, n, rows=m) for k in KERNELS for m, n in ((0, 8), (4096, 1), (1, 2**40))]
     ),
-    "interpreted": lambda folder: write(folder, [interpreted("online", n) for n in WIDTHS]),
     "twins": lambda folder: write(
         folder,
         [
@@ -121,8 +111,6 @@ STORED = packed(few(), level=0)  # a changed byte shows in the checksum at its e
 REFUSED: Mapping[str, Make] = {
     "empty": holding("rows.jsonl", b""),
     "another_field": lambda folder: edited(folder, colour="\x1b[31m"),
-    "a_key_twice": holding("rows.jsonl", b'{"key": "a", "key": "b"}\n'),
-    "not_text": holding("rows.jsonl", b"\x00\xff\n\x1b[31m\n"),
     "nested": holding("rows.jsonl", b"[" * 200_000 + b"\n"),
     "nested_declarations": holding("variants.json", b"[" * 200_000),
     "a_folder": lambda folder: (folder / "rows.jsonl").mkdir(),
@@ -131,9 +119,7 @@ REFUSED: Mapping[str, Make] = {
     "a_device_beside": instead("variants.json", lambda path: path.symlink_to("/dev/zero")),
     "truncated": holding("rows.jsonl.gz", SOUND[:-20]),
     "no_gzip": holding("rows.jsonl.gz", b"PK\x03\x04" * 100),
-    "a_tail": holding("rows.jsonl.gz", SOUND + b"\x1f\x8bnonsense"),
     "another_number": holding("rows.jsonl.gz", STORED.replace(b'"card":0', b'"card":1')),
-    "a_bomb": holding("rows.jsonl.gz", gzip.compress(b" " * (64 * LINE_BYTES), 9)),
     "a_bomb_of_lines": holding("rows.jsonl.gz", gzip.compress(b"\n" * (16 * LINE_BYTES), 9)),
 }
 

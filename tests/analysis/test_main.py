@@ -9,11 +9,9 @@ from pathlib import Path
 import pytest
 
 from analysis.__main__ import main
-from tests.analysis.conftest import Refused
+from tests.analysis.conftest import Captured, Refused
 from tests.analysis.plausible import interpreted, paper, row, write
 from tests.conftest import ROOT
-
-Captured = pytest.CaptureFixture[str]
 
 
 def test_bad_input_is_one_line(tmp_path: Path, refused: Refused, capsys: Captured) -> None:

@@ -19,15 +19,13 @@ def of(tmp_path: Path, rows: list[Row]) -> pd.DataFrame:
     return points(load(write(tmp_path, rows)))
 
 
-def beside(
-    by_width: Mapping[int, Sequence[float]], copy: float = 50.0, **changes: Any
-) -> list[Row]:
-    """auto at 100 µs, a copy, and torch at so many times that in each round, by width."""
+def beside(by_width: Mapping[int, Sequence[float]], **changes: Any) -> list[Row]:
+    """auto at 100 µs, a copy at 50, and torch at so many times that in each round, by width."""
     return [
         row(kernel, n, time_us=us, round=i, **changes)
         for n, each in by_width.items()
         for i, ratio in enumerate(each)
-        for kernel, us in (("auto", 100.0), ("copy", copy), ("torch", 100.0 * ratio))
+        for kernel, us in (("auto", 100.0), ("copy", 50.0), ("torch", 100.0 * ratio))
     ]
 
 

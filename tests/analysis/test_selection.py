@@ -33,15 +33,3 @@ def test_the_shape_asked_for_comes_first_and_the_most_widths_next(tmp_path: Path
     ):
         found = see(tmp_path, [*rows, *more])
         assert (found.at, found.dtype, found.exact) == shape
-
-
-def test_settings_of_one_kernel_are_lines_of_their_own_named_by_what_differs(
-    tmp_path: Path,
-) -> None:
-    rows = [
-        row("online", n, params={"block_size": b, "warps": 4}, key=f"{n}-{b}")
-        for n in (256, 512)
-        for b in (1024, 4096)
-    ]
-    found = see(tmp_path, rows)
-    assert set(found.points["variant"]) == {"online block_size=1024", "online block_size=4096"}

@@ -13,10 +13,11 @@ from analysis.tables import TABLES, tables_of
 from analysis.tables.limits import mixed_code
 from experiments.data.rows import Row
 from tests.analysis.conftest import Refused
+from tests.analysis.drawing import inputs_of
 from tests.analysis.plausible import LOSS_SHAPES, loss, point, row, unsupported, write
-from tests.conftest import ROOT
+from tests.conftest import REFERENCE
 
-PAPER = ROOT / "outputs" / "reference" / "h200" / "paper"
+PAPER = REFERENCE / "h200" / "paper"
 DECLARED = Declarations.model_validate_json((PAPER / "variants.json").read_text()).root
 
 
@@ -39,7 +40,7 @@ def data_of(table: Table) -> pd.DataFrame:
 
 def test_a_table_that_cannot_be_made_says_what_it_needs(tmp_path: Path, refused: Refused) -> None:
     rows = [row("fused", 256, time_us=None, status="crashed", model_bytes=None)]
-    inputs = Inputs(tmp_path, tmp_path, load(write(tmp_path, rows)), Records(), {})
+    inputs = inputs_of(tmp_path, rows)
     assert not any(tables_of(inputs, name) for name in TABLES)
     found = refused("tables", "--rows", str(tmp_path))
     assert all(f"{name} needs {needs}" in found for name, (needs, _) in TABLES.items())

@@ -17,9 +17,8 @@ from analysis.load import load
 from experiments.data.rows import recorded_jobs
 from tests.analysis.conftest import Refused
 from tests.analysis.plausible import write
-from tests.conftest import QUICK, ROOT, Command, shape
+from tests.conftest import QUICK, REFERENCE, Command, shape
 
-REFERENCE = ROOT / "outputs" / "reference"
 SETS = [path.parent.parent.name for path in REFERENCE.glob("*/*/rows.jsonl.gz")]
 RECORDED = REFERENCE / "h200" / "exploration"
 KERNELS = ("torch", "fused_row", "copy", "copy_triton")

@@ -33,7 +33,7 @@ PAGES = {
         *sorted((ROOT / "docs").glob("*.md")),
     )
 }
-README, ALL = PAGES["README.md"], "\n".join(PAGES.values())
+ALL = "\n".join(PAGES.values())
 RUN = "python -m experiments.run "
 # by recipes and a folder of one's own, which have tests
 ADDED = ("two_line", "rms_norm_torch", "stages=", "process", "--config-dir")

@@ -2,26 +2,20 @@
 
 import re
 import runpy
-from collections.abc import Iterator
 
 import pandas as pd
 import pytest
 from scipy.stats import gmean
 
-from tests.conftest import ROOT
+from tests.conftest import REFERENCE, ROOT
 
 TABLES = ROOT / "docs" / "generated" / "tables"
 QUOTED = re.compile(r"^\| ([^|]+) \|.* (\d+) \| \*\*(\d\.\d\d) \(", re.MULTILINE)
 
 
-@pytest.fixture(scope="module")
-def points() -> Iterator[pd.DataFrame]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(ROOT)
-        yield runpy.run_path("docs/headline.py")["points"].reset_index()
-
-
-def test_the_script_finds_what_the_tables_and_readme_say(points: pd.DataFrame) -> None:
+def test_the_script_finds_what_the_tables_and_readme_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    points = runpy.run_path("docs/headline.py")["points"].reset_index()
     readme = {m[1]: (int(m[2]), m[3]) for m in QUOTED.finditer((ROOT / "README.md").read_text())}
     known = pd.concat(pd.read_csv(TABLES / f"{name}.csv") for name in ("headline", "operations"))
     known["name"] = known["shapes"].fillna(known["operation"])
@@ -44,7 +38,7 @@ def test_the_script_finds_what_the_tables_and_readme_say(points: pd.DataFrame) -
 
 def test_the_softmax_speeds_are_of_one_code_of_clean_commits() -> None:
     assert pd.read_csv(TABLES / "headline.csv")["not_one_code"].isna().all()
-    recorded = (ROOT / "outputs" / "reference" / "h200_limits").glob("*/rows.jsonl.gz")
+    recorded = (REFERENCE / "h200_limits").glob("*/rows.jsonl.gz")
     for one in pd.concat(pd.read_json(path, lines=True) for path in recorded)["environment"]:
         assert (one["dirty"], len(one["commit"])) == (False, 40)
 

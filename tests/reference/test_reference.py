@@ -17,10 +17,9 @@ from analysis.compare import matched, with_verdicts
 from analysis.load import load
 from docs import reference
 from experiments.data.rows import SMALL_FILES
-from tests.conftest import ROOT
+from tests.conftest import REFERENCE, ROOT
 
 GENERATED = ROOT / reference.GENERATED
-REFERENCE = ROOT / "outputs" / "reference"
 PATH = re.compile(r"(?<![\w./])(?<!https:)(/[\w.+-]+){2,}|\b(root|home)\b|[A-Z]:\\\\|~/")
 WITHOUT_PICTURES = ("claims", "tables", "compare/h200", "selftest/h200_limits")
 WITHOUT_AVX2 = {

@@ -6,16 +6,10 @@ import numpy as np
 import pytest
 
 from analysis.figures.limits import HEADLINE, LIMITS
-from analysis.load import REFERENCE, Inputs, read_inputs
+from analysis.load import read_inputs
 from tests.analysis.drawing import draw, lines, overhang, pages, rendered, words
 from tests.analysis.plausible import paper, point
-from tests.conftest import ROOT
-
-
-@pytest.fixture(scope="module")
-def recorded() -> Inputs:
-    """The points of an H200, by two timers and also at widths that nobody tuned for."""
-    return read_inputs(ROOT / REFERENCE / "h200_limits", None, "figures")
+from tests.conftest import REFERENCE
 
 
 def test_every_share_and_ratio_is_drawn_and_above_the_roof_it_is_hollow(tmp_path: Path) -> None:
@@ -37,7 +31,9 @@ def test_every_share_and_ratio_is_drawn_and_above_the_roof_it_is_hollow(tmp_path
     assert pages(tmp_path / "paper", LIMITS, paper()) == pages(tmp_path, HEADLINE, paper()) == []
 
 
-def test_the_headline_is_autos_bandwidth_beside_the_peers_and_the_copys(recorded: Inputs) -> None:
+def test_the_headline_is_autos_bandwidth_beside_the_peers_and_the_copys() -> None:
+    # by two timers, and also at widths that nobody tuned for
+    recorded = read_inputs(REFERENCE / "h200_limits", None, "figures")
     [page] = HEADLINE.pages(recorded)
     canvas = rendered(page)
     drawn, widths = lines(canvas), [256 * 2**k for k in range(11)]
