@@ -91,12 +91,6 @@ def command_line(out: Path, *arguments: str) -> list[str]:
     return [*run, *options, *arguments]
 
 
-@pytest.fixture(autouse=True)
-def _hydra_full_error_restored(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Undoes that `experiments.run.main`, called in this process, sets HYDRA_FULL_ERROR."""
-    monkeypatch.setenv("HYDRA_FULL_ERROR", "0")
-
-
 @pytest.fixture(scope="session")
 def worker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worker]:
     """A worker on the CPU for the whole session; a request starts it again if it has ended."""
@@ -128,9 +122,7 @@ def pool(worker: Worker) -> Iterator[None]:
 def exit_status(folder: Path, *arguments: str) -> int:
     """Runs the command line in this process, and returns its exit status."""
     GlobalHydra.instance().clear()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("HYDRA_FULL_ERROR", "1")
-        return command(lambda: act_on(command_line(folder, *arguments)[3:]))
+    return command(lambda: act_on(command_line(folder, *arguments)[3:]))
 
 
 @pytest.fixture

@@ -28,11 +28,6 @@ def by_address(x: torch.Tensor) -> torch.Tensor:
     return _kept(x, x.data_ptr())
 
 
-def by_address_copied(x: torch.Tensor) -> torch.Tensor:
-    """Returns a copy of the answer that it kept for the address of the input."""
-    return _kept(x, x.data_ptr()).clone()
-
-
 def by_version(x: torch.Tensor) -> torch.Tensor:
     """Keeps answers by the input's address and its version, PyTorch's count of in-place changes."""
     return _kept(x, x.data_ptr(), x._version).clone()
@@ -119,17 +114,6 @@ def no_maximum(x: torch.Tensor) -> torch.Tensor:
     """Subtracts no maximum, so it is right only for small numbers."""
     e = x.exp()
     return e / e.sum(-1, keepdim=True)
-
-
-def one_maximum(x: torch.Tensor) -> torch.Tensor:
-    """Subtracts the maximum of the whole matrix, not of each row."""
-    e = (x - x.max()).exp()
-    return e / e.sum(-1, keepdim=True)
-
-
-def clamped(x: torch.Tensor) -> torch.Tensor:
-    """Right only if all numbers are between -6 and 6."""
-    return softmax(x.clamp(-6, 6), -1)
 
 
 def one_thread(x: torch.Tensor) -> torch.Tensor:

@@ -171,7 +171,6 @@ def test_a_host_that_stumbles_leaves_no_mark_and_one_that_waits_for_the_device_i
     [
         ("side_stream", "incorrect|implausible"),
         ("event", "implausible"),
-        ("by_address_copied", "incorrect"),
         ("by_version", "incorrect"),
         ("first_rows", "incorrect"),
         ("no_maximum", "incorrect"),

@@ -166,22 +166,20 @@ def test_an_operation_of_a_file_has_no_rivals_and_a_class_those_of_ours(written:
         inspect(config(path, "nothing"))
 
 
-def cell(text: str, name: str) -> Callable[..., Any]:
-    """A function as a notebook's cell defines it."""
+def cell(text: str) -> Callable[..., Any]:
+    """The function ``mine`` as a notebook's cell defines it."""
     found: dict[str, Any] = {"torch": torch, "factor": 2.0}
     linecache.cache["<cell>"] = (len(text), None, text.splitlines(True), "<cell>")
     exec(compile(text, "<cell>", "exec"), found)
-    return found[name]  # type: ignore[no-any-return]
+    return found["mine"]  # type: ignore[no-any-return]
 
 
 def test_a_function_of_a_notebook_is_measured_from_its_source_or_refused(tmp_path: Path) -> None:
-    alone = cell("def mine(x):\n    return torch.softmax(x, -1)\n", "mine")
+    alone = cell("def mine(x):\n    return torch.softmax(x, -1)\n")
     place = location_of(alone, tmp_path)
     assert place == f"{tmp_path / 'mine_cell.py'}::mine"
     assert build_kernel(config(Path(place.partition("::")[0]), "mine"))
-    leaning = cell(
-        "def mine(x):\n    return [factor * torch.softmax(y, -1) for y in [x]][0]\n", "mine"
-    )
+    leaning = cell("def mine(x):\n    return [factor * torch.softmax(y, -1) for y in [x]][0]\n")
     factor = 2.0
 
     def scaled(x: torch.Tensor) -> torch.Tensor:

@@ -72,9 +72,8 @@ def test_points_that_come_back_otherwise_are_counted_by_what_differs(folder: Pat
         assert said in deviation(row, row.model_copy(update={"key": "other"} | fields))
 
 
-def endless(row: Row) -> Row:
-    protocol = row.environment["protocol"] | {"warmup": 10**9}
-    return row.model_copy(update={"environment": row.environment | {"protocol": protocol}})
+def replace(folder: Path, **fields: Any) -> None:
+    rewrite(folder, lambda row: row.model_copy(update=fields))
 
 
 def wrong(folder: Path, **changes: Any) -> None:
@@ -82,17 +81,18 @@ def wrong(folder: Path, **changes: Any) -> None:
     path.write_text(json.dumps(json.loads(path.read_text()) | changes))
 
 
+ENDLESS = {"protocol": {"warmup": 10**9}}
 WRONG: dict[str, tuple[Callable[[Path], Any], str]] = {
     "no sweep": (lambda f: (f / "sweep.json").unlink(), "no rows with their sweep.json"),
     "torn row": (lambda f: rows_files(f)[0].write_text("{}\n"), "rows.jsonl:1: field 'key': "),
-    "warmup": (lambda f: rewrite(f, endless), "'timing.warmup': Input should be less than or "),
+    "warmup": (
+        lambda f: replace(f, environment=ENDLESS),
+        "'timing.warmup': Input should be less than or ",
+    ),
     "unknown": (lambda f: wrong(f, colour="red"), "is no job's configuration"),
     "class": (lambda f: wrong(f, kernel={"_target_": "tests.x.X"}), "no class below kernels"),
     "the same": (lambda f: None, "is a recorded sweep itself"),
-    "another card": (
-        lambda f: rewrite(f, lambda r: r.model_copy(update={"gpu": "NVIDIA H200"})),
-        "wants NVIDIA H200, but this is",
-    ),
+    "another card": (lambda f: replace(f, gpu="NVIDIA H200"), "wants NVIDIA H200, but this is"),
 }
 
 

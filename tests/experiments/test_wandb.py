@@ -28,11 +28,7 @@ def timed(cols: int, **changes: Any) -> Row:
     return row("online", cols, key=f"{cols} {changes}", **own | changes)
 
 
-def untimed(cols: int, status: str) -> Row:
-    return timed(cols, time_us=None, status=status, reason="signal 11")
-
-
-ROWS = [timed(1024), timed(2048), untimed(4096, "unsupported")]
+ROWS = [timed(1024), timed(2048), timed(4096, time_us=None, status="unsupported")]
 RUN = "online tutorial float32 M=4096"
 
 
@@ -170,7 +166,8 @@ def test_a_lost_server_costs_a_warning_and_a_longer_curve_replaces_what_waits(
         [warning] = mirrored(tmp_path, ROWS, mode="online")
     assert warning.startswith("W&B online: no answer within 2 s; the rows are complete on disk")
     server.deaf = False
-    assert mirrored(tmp_path, [*ROWS[:2], untimed(4096, "crashed")], mode="online") == []
+    crashed = timed(4096, time_us=None, status="crashed")
+    assert mirrored(tmp_path, [*ROWS[:2], crashed], mode="online") == []
     [run] = server.named(RUN)
     assert (len(run["lines"]), run["summary"]["crashed"], run["exit_code"]) == (2, 1, 1)
     longer = [*ROWS[:2], timed(4096)]

@@ -10,7 +10,7 @@ from tests.conftest import ROOT
 
 # Lines of Python of each room. Lower a number when a room has shrunk; raise one only for what is
 # new, by as much as it needs.
-ROOMS = {"kernels": 10_611, "experiments": 6_746, "analysis": 5_500, "docs": 348, "tests": 10_078}
+ROOMS = {"kernels": 10_611, "experiments": 6_746, "analysis": 5_500, "docs": 348, "tests": 10_021}
 LONGEST, PARAMETERS, OF_A_GPU_KERNEL = 80, 10, 16
 # PyTorch's own signature and what it lacks, and a test's kernel that reads as one story
 ALLOWED = {"cross_entropy", "at_once"}
