@@ -62,7 +62,7 @@ class Selection:
 
     @property
     def own(self) -> pd.DataFrame:
-        """The points of the operation itself, without those of its roof."""
+        """The points of the operation itself, without its roof's."""
         return self.points.loc[self.points["operation"] == self.query.operation]
 
     @property

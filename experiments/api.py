@@ -229,7 +229,7 @@ def _inspect_file(kernel: dict[str, Any], device: str) -> dict[str, Any]:
 def lines_of(found: Sequence[tuple[str, Row]], names: Sequence[str]) -> list[dict[str, Any]]:
     """The results of the kernels in ``names``, one for each setting, shape and dtype.
 
-    ``found`` are pairs (label, row) of the whole sweep; only those of its last round count.
+    ``found`` are pairs (label, row) of the whole sweep; only its last round counts.
     """
     newest = max((row.round for _, row in found), default=0)
     last = [one for one in found if one[1].round == newest]

@@ -2,7 +2,7 @@
 
 It takes the arguments of ``experiments.run``, calls every point once under Nsight Compute, and
 writes each point's counters, summed over its launches, into ``out/counters.jsonl``. A new record
-replaces that of the same kernel, shape, dtype and card. ``ncu.csv`` beside it is ncu's own table.
+replaces one of the same kernel, shape, dtype and card. ``ncu.csv`` beside it is ncu's own table.
 For any other metric run ncu itself over ``python -m experiments.profile``.
 
 ncu runs the whole command once per pass (application replay) and leaves the caches alone, so a

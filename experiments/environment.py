@@ -31,7 +31,7 @@ def pip(python: "Path | str", action: str, *words: str) -> None:
 
 
 def build(folder: str, *extras: str) -> None:
-    """Installs the project's requirements, or only those of ``extras``, into an environment."""
+    """Installs the project's requirements, or only of its ``extras``, into an environment."""
     python, names = Path(folder, "bin", "python"), " ".join(extras)
     if extras and not python.exists():
         sys.exit(f"error: no {python}; VENV=system takes wheels: make wheelhouse EXTRA={names}")

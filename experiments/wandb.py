@@ -151,7 +151,7 @@ def runs_of(sweep: str, jobs: Sequence[tuple[Job, Sequence[Row]]]) -> Iterator[d
 
 
 def _waiting(files: Iterable[Path]) -> list[Path]:
-    """Those of the runs' files that have not been uploaded yet, sorted."""
+    """The runs' files that have not been uploaded yet, sorted."""
     return sorted(file for file in files if not file.with_name(f"{file.name}.synced").exists())
 
 

@@ -148,7 +148,7 @@ def b_tab1(inputs: Inputs) -> Named:
 def _beside(
     inputs: Inputs, place: str, cells: Callable[[Declaration], Sequence[str]]
 ) -> pd.DataFrame:
-    """The ``cells`` of each variant's declaration beside those of a source's table."""
+    """The ``cells`` of each variant's declaration beside a source's table."""
     printed, kernels = sources()[place[0]].tables[place], set(inputs.main["kernel"])
     declared = {
         label: cells(one)

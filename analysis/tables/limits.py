@@ -246,7 +246,7 @@ def _percent(share: float) -> str:
 
 
 def _rival(lines: pd.DataFrame, found: pd.DataFrame) -> str:
-    """The maker whose failures raise our ratio most, of those that are the fastest at `OFTEN`.
+    """The maker whose failures raise our ratio most, if it is the fastest at `OFTEN` or more.
 
     If none fails it is the one that is the fastest most often. In a mean over all points, slower
     kernels that answer everywhere would hide a faster one's failures.

@@ -65,7 +65,7 @@ class GridConfig(Written):
     """The shapes (M rows, N columns) of a grid; conf/grid has a file for each grid."""
 
     source: Name  # where the shapes come from, such as a paper
-    dtypes: list[Dtype]  # those of the source
+    dtypes: list[Dtype]  # the dtypes of the source
     rows: Axis | None = None  # values of M: one, a list, or ``{first, last, step}``, last included
     cols: Axis | None = None  # values of N, in the same forms
     labels: list[Text] = []  # a label for each width of a list of ``cols``, such as a model's name

@@ -48,7 +48,7 @@ class WorkerDied(Exception):
 
 @dataclass(eq=False)
 class Worker:
-    """The handle of a worker process on one card; a request starts the process if there is none."""
+    """The handle of a worker process on one card; a request starts the process if it is missing."""
 
     device: str
     card: int
@@ -63,7 +63,7 @@ class Worker:
     _requests: int = 0
 
     def spawn(self) -> None:
-        """Starts its process if there is none, without waiting for the handshake.
+        """Starts its process if it is missing, without waiting for the handshake.
 
         Linux kills a worker when the thread that started it ends.
 

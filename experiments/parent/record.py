@@ -242,7 +242,7 @@ def row_of(
 
 
 def sweep_name(out: Path, points: int = 0) -> str:
-    """The name of the folder's sweep, from ``sweep.json``; makes it if there is none.
+    """The name of the folder's sweep, from ``sweep.json``, which it makes if missing.
 
     It ends in a random token, so that two folders of the same name are two sweeps. The file keeps
     the largest number of ``points`` that a command has planned there.

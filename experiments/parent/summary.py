@@ -148,7 +148,7 @@ def _best_settings(rows: Sequence[Row], labels: Mapping[str, str]) -> Iterator[s
 
 
 def print_table(names: Sequence[str], lines: Sequence[Sequence[str]]) -> None:
-    """Prints the non-empty columns, less those of `DROP_ORDER` that do not fit; names these."""
+    """Prints the non-empty columns; leaves out, and names, what of `DROP_ORDER` does not fit."""
     console = Console(force_jupyter=False)  # plain text in notebooks, too
     if not console.is_terminal:
         console = Console(width=PLAIN_WIDTH, force_jupyter=False)

@@ -55,7 +55,7 @@ def build_kernel(config: Mapping[str, Any]) -> Kernel:
 
 
 def _class(target: str) -> Any:
-    """The class of this project that a ``_target_`` names; raises `UserError` if there is none."""
+    """The class of this project that a ``_target_`` names; raises `UserError` if it is unknown."""
     # check this before the import: no module outside this project may run
     if not (ROOT / target.partition(".")[0]).is_dir():
         raise UserError(

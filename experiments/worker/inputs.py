@@ -43,7 +43,7 @@ class Values:
         return inputs if self.rows is None else select_rows(operation, inputs, self.rows)
 
     def make_other(self, operation: Operation, inputs: Inputs) -> Inputs:
-        """Makes the rows of other values; arrays without rows are those of ``inputs``."""
+        """Makes the rows of other values; arrays without rows come from ``inputs``."""
         assert self.other is not None
         shape, seed = (self.other, *self.shape[1:]), self.seed + OTHER_SEED
         others = operation.make_inputs(shape, self.dtype, inputs[0].device, seed)

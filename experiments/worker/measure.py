@@ -194,7 +194,7 @@ def fields_of(launches: Sequence[Launch]) -> dict[str, Any]:
 
 @contextmanager
 def recorded_launches() -> Iterator[list[Launch]]:
-    """Yields a list that gets every Triton launch inside the block, those of libraries too.
+    """Yields a list that gets every Triton launch inside the block, also of libraries.
 
     Triton's launch hooks do not give the grid, so ``run`` is wrapped inside the block. So is
     ``CompiledKernel[grid]``, by which libraries launch kernels that they compiled earlier.

@@ -130,7 +130,7 @@ def operations() -> dict[str, Operation]:
 
 
 def operation_named(name: str) -> Operation:
-    """The operation of this project with that name; raises `UserError` if there is none."""
+    """The operation of this project with that name; raises `UserError` if it is unknown."""
     known = operations()
     if name not in known:
         raise UserError(
